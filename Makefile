@@ -1,0 +1,51 @@
+# Every target sets up what it needs: the first call on a fresh machine just works.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint format bench java clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml $(wildcard examples/*/pyproject.toml)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Laxity needs Python 3.11 or newer. Name one with: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "Setting up $(VENV) (the first time takes a minute or two) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --group dev -e '.[spark,sim]' -e examples/deadline-monotonic
+	@touch $@
+
+java:
+	@command -v java >/dev/null 2>&1 || [ -x "$$JAVA_HOME/bin/java" ] || { \
+	  echo "Java is missing: Spark runs on Java 17 or newer."; \
+	  echo "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"; \
+	  echo "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"; \
+	  echo "  or set JAVA_HOME to an installed one."; exit 1; }
+
+demo: $(STAMP)  ## See it work: the same tenants under stock scheduling and under deadlines
+	@$(BIN)/laxity demo
+
+test: $(STAMP) java lint  ## Lint, types and all tests (this is what CI runs)
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP) java  ## The tests that CI has no time for
+	@$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)  ## Lint and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(STAMP)  ## Format the code and apply safe fixes
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(STAMP)  ## Measure: the cost of the core
+	@$(BIN)/laxity bench core
+
+clean:  ## Remove the environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

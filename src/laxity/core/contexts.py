@@ -1,0 +1,75 @@
+"""Scheduling contexts: what travels with messages so that the scheduler needs no state (§5.1)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from laxity.core.jobs import OperatorId
+from laxity.core.rules import MINIMUM_PRIORITY
+
+
+class PriorityContext(NamedTuple):
+    """The paper's PC: (ID, PRI_local, PRI_global) and the fields our policies define.
+
+    `progress` and `time` are p_MF and t_MF once converted; `token` is the tag of token fair
+    sharing, inherited by everything downstream.
+    """
+
+    id: int
+    local: float
+    priority: float
+    progress: float
+    time: float
+    target: float
+    token: float = MINIMUM_PRIORITY
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContext:
+    """The paper's RC: what a downstream operator reports back to the one that sent to it.
+
+    `cost` is C_m, the cost of a message at the operator that replies; `path_cost` is C_path,
+    the critical path behind it. `queueing` and `pending` are the scheduler's own measurements
+    (§5.2), there for policies that want them.
+    """
+
+    cost: float = 0.0
+    path_cost: float = 0.0
+    queueing: float = 0.0
+    pending: int = 0
+
+
+class SourceEvent(NamedTuple):
+    """Input as a source operator sees it: e with its logical time p_e and arrival t_e.
+
+    `since` is the progress the source had reached before; the event contributes to no window
+    that was complete by then. NaN where the source has no logical time.
+    """
+
+    progress: float
+    arrival: float
+    since: float = math.nan
+
+
+class Message(NamedTuple):
+    """(o_M, (p_M, t_M)) with its context.
+
+    `progress` p_M and `arrival` t_M are those of the last event that influenced the message;
+    `since` is the progress seen before the first one.
+    """
+
+    operator: OperatorId
+    progress: float
+    arrival: float
+    context: PriorityContext
+    since: float = math.nan
+    payload: object = None
+
+
+def latency(emitted: float, arrivals: list[float]) -> float:
+    """§4.1: from the last arrival among the events that influenced a result to its emission."""
+    if not arrivals:
+        raise ValueError("a result that no event influenced has no latency")
+    return emitted - max(arrivals)

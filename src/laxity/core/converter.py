@@ -1,0 +1,178 @@
+"""Algorithm 1: the converter inside each operator that turns contexts into priorities (§5.3).
+
+A converter belongs to one sending stage of a job (or to its ingestion point) and speaks the
+four functions of §5.1. What it knows of the operators it sends to comes from their replies.
+The policy enters only as the rule it compiles; one evaluator gives every priority.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from laxity.core.contexts import Message, PriorityContext, ReplyContext, SourceEvent
+from laxity.core.costs import CostProfile, Perturbation
+from laxity.core.errors import UnknownOperatorError
+from laxity.core.jobs import Job
+from laxity.core.policies.api import Policy, Situation
+from laxity.core.progress import ProgressMap
+from laxity.core.rules import MINIMUM_PRIORITY, Base, Facts, PriorityRule
+from laxity.core.tokens import TokenBucket
+from laxity.core.windows import Window
+
+_REFRESH = 16
+"""Messages between two compilations of a rule whose situation only drifts. A progress line over
+64 points moves little in 16, and compiling costs as much as evaluating ten times."""
+
+
+class _Target:
+    """What a converter keeps of one stage it sends to: RC_local and the rule compiled from it."""
+
+    __slots__ = ("age", "reply", "rule", "stage", "window")
+
+    def __init__(self, stage: str, window: Window | None) -> None:
+        self.stage = stage
+        self.window = window
+        self.reply = ReplyContext()
+        self.rule: PriorityRule | None = None
+        self.age = 0
+
+
+def _differ(cost: float, before: float) -> bool:
+    """More than the noise that a running mean always has: a reason to compile anew."""
+    return abs(cost - before) > 0.01 * before
+
+
+class ContextConverter:
+    """Builds the contexts of the messages that `stage` sends; None is the job's ingestion point.
+
+    `progress` is the job's map, shared by its converters and fed where events enter. `ids`
+    numbers messages. `perturb` distorts the costs that priorities are made of (figure 15).
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        stage: str | None,
+        policy: Policy,
+        progress: ProgressMap,
+        ids: Iterator[int],
+        *,
+        tokens: TokenBucket | None = None,
+        perturb: Perturbation | None = None,
+    ) -> None:
+        self.job = job
+        self.stage = stage
+        self.target = job.target
+        self.cost = CostProfile()
+        self._policy = policy
+        self._progress = progress
+        self._ids = ids
+        self._tokens = tokens
+        self._perturb = perturb
+        emits = 0.0 if stage is None else job.emission_slide(stage)
+        own = None if stage is None else job.stage(stage).window
+        self._own_slide = own.slide if own else None
+        names = job.sources if stage is None else job.downstream[stage]
+        self._targets = {name: _Target(name, self._window(name, emits)) for name in names}
+
+    def _window(self, target: str, emits: float) -> Window | None:
+        """The window a message to `target` must wait for; None if it triggers at once because
+        the target is regular, or already receives at its own pace (TRANSFORM's condition)."""
+        window = self.job.stage(target).window
+        return window if window is not None and emits < window.slide else None
+
+    def retarget(self, job: Job) -> None:
+        """The same job with another target: rules are compiled anew."""
+        self.job, self.target = job, job.target
+        for target in self._targets.values():
+            target.rule = None
+
+    # The four functions of §5.1.
+
+    def build_at_source(self, event: SourceEvent, target: str) -> PriorityContext:
+        """BUILDCTXATSOURCE: the context of the message that carries `event` to `target`."""
+        local, token = math.nan, MINIMUM_PRIORITY
+        if self._tokens is not None:
+            drawn = self._tokens.draw(event.arrival)
+            local, token = drawn.interval, drawn.tag
+        since = event.since if event.since == event.since else event.progress
+        return self._convert(target, event.progress, since, event.arrival, local, token)
+
+    def build_at_operator(self, message: Message, target: str) -> PriorityContext:
+        """BUILDCTXATOPERATOR: the context of what `message` triggered, sent on to `target`."""
+        upstream = message.context
+        progress = upstream.progress
+        if self._own_slide is not None:  # the result of a window covers exactly its last slide
+            since = progress - self._own_slide
+        elif message.since == message.since:
+            since = message.since
+        else:
+            since = message.progress
+        return self._convert(
+            target, progress, since, message.arrival, upstream.local, upstream.token
+        )
+
+    def process_reply(self, target: str, reply: ReplyContext) -> None:
+        """PROCESSCTXFROMREPLY: RC_local ← the reply of an operator of `target`."""
+        known = self._target(target)
+        before = known.reply
+        known.reply = reply
+        if _differ(reply.cost, before.cost) or _differ(reply.path_cost, before.path_cost):
+            known.rule = None
+
+    def prepare_reply(self) -> ReplyContext:
+        """PREPAREREPLY: this operator's own cost, and the dearest way on from it."""
+        path = 0.0
+        for target in self._targets.values():
+            path = max(path, target.reply.cost + target.reply.path_cost)
+        return ReplyContext(cost=self.cost.mean, path_cost=path)
+
+    # CXTCONVERT.
+
+    def _convert(
+        self,
+        target_stage: str,
+        progress: float,
+        since: float,
+        arrival: float,
+        local: float,
+        token: float,
+    ) -> PriorityContext:
+        target = self._targets.get(target_stage) or self._target(target_stage)
+        rule = target.rule
+        target.age += 1
+        if rule is None or target.age >= _REFRESH:
+            rule = self._compile(target)
+        frontier = progress
+        if target.window is not None and since == since:
+            frontier = target.window.frontier(since)
+        time = rule.base_value(Facts(arrival, since, token))
+        priority = time + rule.offset
+        if rule.base == Base.CONSTANT:
+            local = 0.0  # no opinion: in order of arrival
+        elif rule.base != Base.TOKEN:
+            local = frontier if frontier == frontier else arrival
+        if rule.base != Base.FRONTIER:
+            time = arrival
+        return PriorityContext(next(self._ids), local, priority, frontier, time, self.target, token)
+
+    def _compile(self, target: _Target) -> PriorityRule:
+        cost, path_cost = target.reply.cost, target.reply.path_cost
+        if self._perturb is not None:
+            cost = self._perturb(cost)
+        rule = self._policy.rule(
+            Situation(self.target, cost, path_cost, target.window, self._progress.line())
+        )
+        target.rule, target.age = rule, 0
+        return rule
+
+    def _target(self, stage: str) -> _Target:
+        try:
+            return self._targets[stage]
+        except KeyError:
+            sender = self.stage if self.stage is not None else "the source"
+            raise UnknownOperatorError(
+                f"{sender!r} of job {self.job.name!r} does not send to {stage!r}; "
+                f"it sends to {', '.join(self._targets) or 'nothing'}"
+            ) from None

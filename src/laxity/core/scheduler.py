@@ -1,0 +1,224 @@
+"""One node's scheduler: events in, decisions out (§5.2).
+
+It joins the pieces: converters give arriving work its context, the two-level queue orders it,
+idle workers are handed the next message. It reads no clock (every event comes with `now`) and
+keeps no priorities of its own. `handle` is the only door.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+from laxity.core.contexts import Message, SourceEvent
+from laxity.core.converter import ContextConverter
+from laxity.core.costs import Perturbation
+from laxity.core.durations import parse_target
+from laxity.core.errors import InvalidJobError, SchedulingError, UnknownJobError
+from laxity.core.events import (
+    Decision,
+    DropMessages,
+    Event,
+    EventsArrived,
+    JobAdded,
+    JobRemoved,
+    MessageCompleted,
+    RunMessage,
+    TargetChanged,
+)
+from laxity.core.frontier import LowWatermark
+from laxity.core.jobs import OperatorId
+from laxity.core.policies.api import Policy
+from laxity.core.progress import progress_map
+from laxity.core.queue import TwoLevelQueue
+from laxity.core.tokens import TokenBucket
+
+
+class _Running:
+    """A worker's current message, and since when its operator has held the worker."""
+
+    __slots__ = ("message", "operator_since")
+
+    def __init__(self, message: Message, operator_since: float) -> None:
+        self.message = message
+        self.operator_since = operator_since
+
+
+class _JobState:
+    """A job's converters: one for each operator, one for each of its ingestion points."""
+
+    def __init__(
+        self,
+        added: JobAdded,
+        policy: Policy,
+        ids: count[int],
+        perturb: Perturbation | None,
+    ) -> None:
+        job = added.job
+        self.job = job
+        self.progress = progress_map(job.time_domain)
+        sources = [op for op in job.operators() if op.stage in job.sources]
+        self.low = LowWatermark(sources)
+
+        def converter(stage: str | None) -> ContextConverter:
+            bucket = None
+            if policy.needs_tokens and stage is None and added.tokens is not None:
+                bucket = TokenBucket(added.tokens)
+            return ContextConverter(
+                job, stage, policy, self.progress, ids, tokens=bucket, perturb=perturb
+            )
+
+        self.sources = {op: converter(None) for op in sources}
+        self.operators = {op: converter(op.stage) for op in job.operators()}
+        self.senders: dict[str, list[ContextConverter]] = {}
+        """Who is told what a stage costs: the converters that send to it."""
+        for stage in job.stages:
+            ups = [self.operators[op] for op in job.operators() if op.stage in job.upstream[stage]]
+            if stage in job.sources:
+                ups += self.sources.values()
+            self.senders[stage] = ups
+
+    def retarget(self, target: float) -> None:
+        self.job = replace(self.job, target=target)
+        for converter in (*self.sources.values(), *self.operators.values()):
+            converter.retarget(self.job)
+
+
+class Scheduler:
+    """Orders the messages of any number of jobs over `workers` workers.
+
+    An operator keeps its worker for `quantum` seconds as long as it has messages; after that it
+    gives way to an operator whose next message is more urgent.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        workers: int = 1,
+        *,
+        quantum: float = 0.001,
+        perturb: Perturbation | None = None,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"a scheduler needs at least one worker, got {workers}")
+        if not quantum >= 0:
+            raise ValueError(f"quantum must not be negative, got {quantum}")
+        self.policy = policy
+        self.quantum = quantum
+        self._perturb = perturb
+        self._queue: TwoLevelQueue[Message] = TwoLevelQueue()
+        self._jobs: dict[str, _JobState] = {}
+        self._running: dict[int, _Running] = {}
+        self._idle = deque(range(workers))
+        self._ids = count()
+        self._handlers: dict[type, Callable[[Any, float], list[Decision]]] = {
+            JobAdded: self._job_added,
+            JobRemoved: self._job_removed,
+            TargetChanged: self._target_changed,
+            EventsArrived: self._events_arrived,
+            MessageCompleted: self._message_completed,
+        }
+
+    def __len__(self) -> int:
+        """Messages waiting, not counting those that run."""
+        return len(self._queue)
+
+    def handle(self, event: Event, now: float) -> list[Decision]:
+        return self._handlers[type(event)](event, now)
+
+    def _job_added(self, event: JobAdded, now: float) -> list[Decision]:
+        name = event.job.name
+        if name in self._jobs:
+            raise InvalidJobError(f"a job named {name!r} is there already; names are unique")
+        self._jobs[name] = _JobState(event, self.policy, self._ids, self._perturb)
+        for operator in event.job.operators():
+            self._queue.add_operator(operator, name)
+        return []
+
+    def _job_removed(self, event: JobRemoved, now: float) -> list[Decision]:
+        self._job(event.job)
+        del self._jobs[event.job]
+        dropped = self._queue.remove_group(event.job)
+        return [DropMessages(tuple(dropped))] if dropped else []
+
+    def _target_changed(self, event: TargetChanged, now: float) -> list[Decision]:
+        """Holds for messages built from now on; contexts already travelling keep theirs."""
+        self._job(event.job).retarget(parse_target(event.target))
+        return []
+
+    def _events_arrived(self, event: EventsArrived, now: float) -> list[Decision]:
+        operator = event.operator
+        state = self._job(operator.job)
+        converter = state.sources.get(operator)
+        if converter is None:
+            state.job.check_operator(operator)
+            raise InvalidJobError(f"{operator} is not a source of job {operator.job!r}")
+        if state.low.advance(operator, event.progress):
+            state.progress.observe(state.low.progress, now)
+        source = SourceEvent(event.progress, now, event.since)
+        context = converter.build_at_source(source, operator.stage)
+        self._enqueue(Message(operator, event.progress, now, context, event.since))
+        return self._dispatch(now)
+
+    def _message_completed(self, event: MessageCompleted, now: float) -> list[Decision]:
+        running = self._running.pop(event.worker, None)
+        if running is None:
+            raise SchedulingError(f"worker {event.worker} was not running anything")
+        done = running.message
+        state = self._jobs.get(done.operator.job)
+        if state is not None:  # its job may have left while it ran
+            self._learn(state, done.operator, event.cost)
+            for target in event.emitted:
+                state.job.check_operator(target)
+                self._enqueue(self._output(state, done, target))
+        return self._continue(event.worker, running, now) + self._dispatch(now)
+
+    def _learn(self, state: _JobState, operator: OperatorId, cost: float) -> None:
+        converter = state.operators[operator]
+        converter.cost.update(cost)
+        reply = converter.prepare_reply()
+        for sender in state.senders[operator.stage]:
+            sender.process_reply(operator.stage, reply)
+
+    def _output(self, state: _JobState, done: Message, target: OperatorId) -> Message:
+        context = state.operators[done.operator].build_at_operator(done, target.stage)
+        window = state.job.stage(done.operator.stage).window
+        progress = done.context.progress
+        since = done.since if window is None else progress - window.slide
+        return Message(target, progress, done.arrival, context, since)
+
+    def _enqueue(self, message: Message) -> None:
+        context = message.context
+        self._queue.push(message.operator, message, context.local, context.priority)
+
+    def _continue(self, worker: int, running: _Running, now: float) -> list[Decision]:
+        """Peek and swap: stay with the operator, or let a more urgent one have the worker."""
+        operator = running.message.operator
+        own, other = self._queue.peek_from(operator), self._queue.peek()
+        expired = now - running.operator_since >= self.quantum
+        if own is not None and not (expired and other is not None and other < own):
+            chosen = self._queue.pop_from(operator)
+            assert chosen is not None
+            self._running[worker] = _Running(chosen[1], running.operator_since)
+            return [RunMessage(worker, chosen[1])]
+        self._queue.release(operator)
+        self._idle.append(worker)
+        return []
+
+    def _dispatch(self, now: float) -> list[Decision]:
+        decisions: list[Decision] = []
+        while self._idle and (chosen := self._queue.pop()) is not None:
+            worker = self._idle.popleft()
+            self._running[worker] = _Running(chosen[1], now)
+            decisions.append(RunMessage(worker, chosen[1]))
+        return decisions
+
+    def _job(self, name: str) -> _JobState:
+        try:
+            return self._jobs[name]
+        except KeyError:
+            known = ", ".join(self._jobs) or "none yet"
+            raise UnknownJobError(f"no job named {name!r}; the jobs are {known}") from None
