@@ -10,7 +10,6 @@ import sys
 from importlib import import_module
 from typing import Annotated
 
-import click
 import typer
 from rich.console import Console
 
@@ -57,12 +56,7 @@ for _module in _COMMAND_MODULES:
 def main() -> None:
     """Run the command; an expected error is one line on stderr and exit code 2."""
     try:
-        app(standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app()
     except LaxityError as error:
         if _debug:
             raise
