@@ -1,5 +1,26 @@
-"""Deadlines for Spark streams."""
+"""Deadlines for Spark streams.
+
+import laxity
+
+lx = laxity.attach(spark)
+alerts = lx.start(alerts_df.writeStream.format("kafka")…, name="alerts", target="800ms")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from laxity._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from laxity.core.policies import Policy
+    from laxity.spark import Laxity
+
+__all__ = ["__version__", "attach"]
+
+
+def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
+    """Give the streaming queries of this Spark application deadlines; see `laxity.spark`."""
+    from laxity.spark import attach  # only here is PySpark needed
+
+    return attach(spark, policy, **settings)

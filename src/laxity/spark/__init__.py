@@ -1,1 +1,5 @@
-"""Laxity on Spark: the core's decisions, enforced in a stock Spark driver."""
+"""The core's decisions, enforced in stock Spark."""
+
+from laxity.spark.session import Laxity, attach, current
+
+__all__ = ["Laxity", "attach", "current"]

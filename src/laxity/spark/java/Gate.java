@@ -1,0 +1,180 @@
+package laxity;
+
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.spark.util.Clock;
+
+/**
+ * When a query's next micro-batch starts.
+ *
+ * Work-conserving: urgent queries pass at once; lax ones wait, in order of their start deadlines, only while urgent
+ * queries exist and the driver or the slots are busy, and never beyond their own start deadline or the longest hold.
+ * What arrives meanwhile joins one larger batch.
+ */
+public final class Gate {
+  /** Slack before a start deadline at which a held query passes whatever else goes on. */
+  private static final double MARGIN = 0.2;
+  private static final long RECHECK_MILLIS = 100;
+
+  private final Hub hub;
+  private final Object lock = new Object();
+  private final List waiting = new ArrayList(); // of Stream
+  private final List admitted = new ArrayList(); // lax streams whose batch runs
+
+  public Gate(Hub hub) {
+    this.hub = hub;
+  }
+
+  /** Put our clock into the query's trigger; only processing-time triggers have one. */
+  public void install(Stream stream) throws Exception {
+    Object trigger = Reflect.get(stream.execution, "trigger");
+    String kind = trigger.getClass().getSimpleName();
+    if (!kind.equals("ProcessingTimeTrigger")) {
+      stream.unmanaged = kind;
+      return;
+    }
+    Object executor = Reflect.get(stream.execution, "triggerExecutor");
+    if (executor == null) return; // still starting: the next exchange tries again
+    long interval = ((Number) Reflect.call(trigger, "intervalMs")).longValue();
+    Clock stock = (Clock) Reflect.get(executor, "clock");
+    if (!(stock instanceof GateClock)) Reflect.set(executor, "clock", new GateClock(this, stream, stock, interval == 0));
+    stream.gated = true;
+  }
+
+  public void uninstall(Stream stream) throws Exception {
+    if (stream.unmanaged != null) return;
+    Object executor = Reflect.get(stream.execution, "triggerExecutor");
+    if (executor == null) return;
+    Object clock = Reflect.get(executor, "clock");
+    if (clock instanceof GateClock) {
+      ((GateClock) clock).retire();
+      Reflect.set(executor, "clock", ((GateClock) clock).stock);
+    }
+    forget(stream);
+    stream.gated = false;
+  }
+
+  public void forget(Stream stream) {
+    synchronized (lock) {
+      admitted.remove(stream);
+      waiting.remove(stream);
+      lock.notifyAll();
+    }
+  }
+
+  public void wake() {
+    synchronized (lock) {
+      lock.notifyAll();
+    }
+  }
+
+  /** Called in the query's own thread between two batches. */
+  public void pass(Stream stream) throws InterruptedException {
+    double asked = Hub.now();
+    stream.arrival = Double.isNaN(stream.lastRead) ? asked : stream.lastRead;
+    leave(stream);
+    try {
+      hub.trip("moment");
+      stream.watermark = stream.plannedWatermark();
+      hold(stream, asked);
+      hub.slots.drawToken(stream, asked);
+    } catch (InterruptedException stop) {
+      throw stop;
+    } catch (Throwable error) {
+      hub.notice("moment", "the trigger gate failed and stays open", error);
+    }
+    double now = Hub.now();
+    stream.lastRead = now;
+    stream.enter(Stream.RUNNING, now);
+    stream.batchFacts.put(Long.valueOf(nextBatch(stream)), new double[] {now - asked, stream.arrival});
+  }
+
+  private long nextBatch(Stream stream) {
+    try {
+      return stream.currentBatch();
+    } catch (Exception unknown) {
+      return -1;
+    }
+  }
+
+  /** The batch before is over: its place is free. */
+  private void leave(Stream stream) {
+    synchronized (lock) {
+      if (admitted.remove(stream)) lock.notifyAll();
+    }
+  }
+
+  private void hold(Stream stream, double asked) throws InterruptedException {
+    synchronized (lock) {
+      try {
+        boolean queued = false;
+        while (true) {
+          double now = Hub.now();
+          Decisions d = hub.decisions(now);
+          QueryRule rule = d == null ? null : d.query(stream.id);
+          if (rule == null || !stream.gated) return;
+          double wait;
+          if (rule.paused) {
+            wait = RECHECK_MILLIS / 1000.0;
+          } else {
+            if (!d.gate || rule.urgent || !rule.rule.isDeadline() || !urgentQueriesExist(d)) return;
+            double limit = Math.min(rule.startDeadline(stream) - MARGIN, asked + rule.maxHold);
+            if (!(now < limit)) {
+              admitted.add(stream);
+              return;
+            }
+            if (!queued) {
+              waiting.add(stream);
+              queued = true;
+            }
+            if (isFirst(stream, d) && roomForLax(d)) {
+              admitted.add(stream);
+              return;
+            }
+            wait = limit - now;
+          }
+          if (stream.state != Stream.HELD) stream.enter(Stream.HELD, now);
+          lock.wait(Math.max(1, Math.min(RECHECK_MILLIS, (long) (wait * 1000))));
+        }
+      } finally {
+        waiting.remove(stream);
+      }
+    }
+  }
+
+  private boolean urgentQueriesExist(Decisions d) {
+    for (Iterator i = hub.streams().iterator(); i.hasNext(); ) {
+      QueryRule other = d.query(((Stream) i.next()).id);
+      if (other != null && other.urgent) return true;
+    }
+    return false;
+  }
+
+  private boolean isFirst(Stream stream, Decisions d) {
+    double mine = d.query(stream.id).startDeadline(stream);
+    for (int i = 0; i < waiting.size(); i++) {
+      Stream other = (Stream) waiting.get(i);
+      QueryRule rule = other == stream ? null : d.query(other.id);
+      if (rule == null || rule.paused) continue;
+      double theirs = rule.startDeadline(other);
+      if (theirs < mine || (theirs == mine && i < waiting.indexOf(stream))) return false;
+    }
+    return true;
+  }
+
+  /**
+   * Another lax batch may start if the admitted ones leave slots idle and fewer than `planners` of them keep the driver
+   * busy (a batch that has no tasks out is being planned or committed).
+   */
+  private boolean roomForLax(Decisions d) {
+    int planning = 0;
+    int tasks = 0;
+    for (int i = 0; i < admitted.size(); i++) {
+      int out = hub.pool == null ? 0 : hub.pool.unfinishedTasks(((Stream) admitted.get(i)).id);
+      if (out == 0) planning++;
+      tasks += out;
+    }
+    return planning < d.planners && tasks < Math.max(1, hub.slots.cores());
+  }
+}

@@ -1,0 +1,59 @@
+package laxity;
+
+import java.util.HashMap;
+import java.util.Map;
+
+/** What Python decided for one query. Immutable: a new one replaces it a few times a second. */
+public final class QueryRule {
+  public final String tenant;
+  public final Rule rule;
+  /** Offset of the rule for a stage of the micro-batch, by position; where absent, the rule's own. */
+  public final Map stageOffsets;
+  /** Offset for the micro-batch as a whole: what the trigger gate compares with now. */
+  public final double batchOffset;
+  /** Does this query answer within moments, so that others make room for it? */
+  public final boolean urgent;
+  public final boolean paused;
+  public final double maxHold;
+  /** The work of one micro-batch in task-seconds, and the tenant's tokens (task-seconds a second). */
+  public final double batchWork;
+  public final double tokenRate;
+
+  public QueryRule(Fields f) {
+    tenant = f.text("tenant", "default");
+    rule = new Rule(
+        (int) f.number("base", Rule.ARRIVAL), f.number("offset", 0), f.number("slide", 0), f.number("origin", 0),
+        f.number("delay", 0), f.number("p0", 0), f.number("t0", 0), f.number("slope", 1));
+    batchOffset = f.number("batch", rule.offset);
+    urgent = f.flag("urgent");
+    paused = f.flag("paused");
+    maxHold = f.number("hold", 0);
+    batchWork = f.number("work", 0);
+    tokenRate = f.number("tokens", 0);
+    Map offsets = new HashMap();
+    String stages = f.text("stages", "");
+    if (stages.length() > 0) {
+      String[] parts = stages.split(",");
+      for (int i = 0; i < parts.length; i++) {
+        int at = parts[i].indexOf(':');
+        offsets.put(parts[i].substring(0, at), Double.valueOf(parts[i].substring(at + 1)));
+      }
+    }
+    stageOffsets = offsets;
+  }
+
+  public double priority(String position, Stream stream) {
+    Double stage = position == null ? null : (Double) stageOffsets.get(position);
+    return baseValue(stream) + (stage == null ? rule.offset : stage.doubleValue());
+  }
+
+  /** The moment by which the stream's next micro-batch must have started. */
+  public double startDeadline(Stream stream) {
+    return baseValue(stream) + batchOffset;
+  }
+
+  private double baseValue(Stream stream) {
+    // A watermark trails the stream's progress by the delay; rules speak of progress.
+    return rule.baseValue(stream.arrival, stream.watermark + rule.delay, stream.token);
+  }
+}

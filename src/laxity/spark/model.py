@@ -1,0 +1,222 @@
+"""What Laxity knows of one query, learned batch by batch, and what follows from it.
+
+Pure: reports in, decisions out. The JVM side is in java/, the clock in the loop.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from laxity.core.costs import CostProfile
+from laxity.core.policies import Policy, Situation
+from laxity.core.progress import EventTimeMap
+from laxity.semantics import Semantics
+from laxity.spark.batches import StageCost, spans, stage_costs, unobstructed
+from laxity.spark.latency import LatencyLog, Result, result_arrivals
+from laxity.spark.settings import Settings
+from laxity.spark.sizing import BatchSizer
+from laxity.spark.wire import BatchDone, QueryDecision, StageDone
+
+
+@dataclass(slots=True)
+class StageProfile:
+    """The running costs of one stage of the plan."""
+
+    cost: CostProfile = field(default_factory=CostProfile)
+    path_cost: CostProfile = field(default_factory=CostProfile)
+    task: CostProfile = field(default_factory=CostProfile)
+    tasks: int = 1
+    parents: tuple[str, ...] = ()
+
+    def learn(self, seen: StageCost) -> None:
+        self.cost.update(seen.cost)
+        self.path_cost.update(seen.path_cost)
+        self.task.update(seen.task_seconds / max(1, seen.tasks))
+        self.tasks, self.parents = seen.tasks, seen.parents
+
+
+@dataclass(slots=True)
+class RateMeter:
+    """Rows a second over the last minute."""
+
+    batches: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=600))
+    since: float | None = None
+
+    def add(self, at: float, rows: int) -> None:
+        if self.since is None:
+            self.since = at
+        self.batches.append((at, rows))
+
+    def per_second(self, now: float) -> float:
+        start = max(now - 60.0, self.since or now)
+        if now - start < 1e-3:
+            return 0.0
+        return sum(rows for at, rows in self.batches if at >= start) / (now - start)
+
+
+class QueryModel:
+    def __init__(
+        self,
+        query_id: str,
+        name: str,
+        *,
+        settings: Settings,
+        target: float | None = None,
+        tenant: str = "default",
+        semantics: Semantics | None = None,
+    ) -> None:
+        self.id = query_id
+        self.name = name
+        self.target = target
+        self.tenant = tenant
+        self.paused = False
+        self.semantics = semantics
+        self.settings = settings
+        self.state = "starting"
+        self.state_since = 0.0
+        self.unmanaged: str | None = None
+        self.error = ""
+        self.progress = EventTimeMap()
+        self.log = LatencyLog(settings.latency_period)
+        self.stages: dict[str, StageProfile] = {}
+        self.batch_cost = CostProfile()
+        """A batch with data, had it found its slots free."""
+        self.emission_cost = CostProfile()
+        """The batch without data that emits what a watermark has completed."""
+        self.batch_work = CostProfile()
+        self.interval = CostProfile()
+        self.rate = RateMeter()
+        self.last_batch: BatchDone | None = None
+        self.last_rows = 0
+        self.batches = 0
+        self.sizer = BatchSizer(settings.quantum, self._limit_unit(), 0)
+        self._pending_limit: int | None = None
+        self._stages: dict[int, list[StageDone]] = defaultdict(list)
+
+    def _limit_unit(self) -> str | None:
+        if self.semantics is None or not self.settings.size:
+            return None
+        units = {source.limit_by for source in self.semantics.sources}
+        only = units.pop() if len(units) == 1 else None
+        return only if only in ("rows", "files") else None
+
+    def read(self, semantics: Semantics) -> None:
+        self.semantics = semantics
+        self.sizer.unit = self._limit_unit()
+
+    # Learning.
+
+    def stage_done(self, stage: StageDone) -> None:
+        self._stages[stage.batch].append(stage)
+
+    def batch_done(self, batch: BatchDone, *, urgent_others: bool) -> list[Result]:
+        """A batch's report; its stages have come before. Returns the results it emitted."""
+        stages = self._stages.pop(batch.batch, [])
+        for old in [b for b in self._stages if b < batch.batch]:
+            del self._stages[old]
+        before, self.last_batch = self.last_batch, batch
+        self.batches += 1
+        self._learn_costs(batch, stages)
+        self._learn_progress(batch)
+        if before is not None:
+            self.interval.update(max(0.0, batch.started - before.started))
+        if batch.rows:
+            self.last_rows = batch.rows
+            self.rate.add(batch.ended, batch.rows)
+            self._pending_limit = self._resize(batch, stages, urgent_others)
+        window = self.semantics.window if self.semantics else None
+        return self.log.add_batch(
+            batch,
+            spans(batch, stages),
+            target=self.target,
+            arrivals=list(
+                result_arrivals(
+                    batch,
+                    window=window,
+                    watermark_before=before.event_time.get("watermark") if before else None,
+                    line=self.progress.line(),
+                    had_backlog=before.backlog if before else True,
+                )
+            ),
+        )
+
+    def _learn_costs(self, batch: BatchDone, stages: Sequence[StageDone]) -> None:
+        took = unobstructed(batch, stages)
+        if batch.rows == 0:
+            self.emission_cost.update(took)
+            return
+        self.batch_cost.update(took)
+        self.batch_work.update(sum(stage.task_seconds for stage in stages))
+        tail = max(0.0, batch.ended - max((s.done for s in stages), default=batch.ended))
+        for position, seen in stage_costs(stages, tail).items():
+            self.stages.setdefault(position, StageProfile()).learn(seen)
+
+    def _learn_progress(self, batch: BatchDone) -> None:
+        """The newest event of a batch that took all there was arrived when offsets were read."""
+        newest = batch.event_time.get("max")
+        if batch.rows and newest is not None and not batch.backlog:
+            self.progress.observe(newest, batch.started)
+
+    def _resize(
+        self, batch: BatchDone, stages: Sequence[StageDone], urgent_others: bool
+    ) -> int | None:
+        return self.sizer.after_batch(
+            rows=batch.rows,
+            longest_task=max((s.longest_task for s in stages), default=0.0),
+            backlog=batch.backlog,
+            constrained=urgent_others and not self.is_urgent,
+        )
+
+    # Deciding.
+
+    @property
+    def effective_target(self) -> float:
+        return self.target if self.target is not None else self.settings.best_effort
+
+    @property
+    def is_urgent(self) -> bool:
+        """Must its answers come within moments, so that others make room?"""
+        return self.target is not None and self.target <= self.settings.horizon
+
+    @property
+    def emission(self) -> float:
+        """What follows a data batch before its window's result is out."""
+        windowed = self.semantics is not None and self.semantics.window is not None
+        return self.emission_cost.mean if windowed else 0.0
+
+    def decide(self, policy: Policy, *, token_rate: float = 0.0) -> QueryDecision:
+        batch = self.batch_cost.mean
+        rule = policy.rule(self._situation(batch, self.emission))
+        offsets = {
+            at: policy.rule(
+                self._situation(stage.cost.mean, stage.path_cost.mean + self.emission)
+            ).offset
+            for at, stage in self.stages.items()
+        }
+        limit, self._pending_limit = self._pending_limit, None
+        return QueryDecision(
+            id=self.id,
+            tenant=self.tenant,
+            rule=rule,
+            stage_offsets=offsets,
+            batch_offset=self._latest_start(),
+            urgent=self.is_urgent,
+            paused=self.paused,
+            max_hold=self.settings.max_hold,
+            batch_work=self.batch_work.mean,
+            token_rate=token_rate,
+            source_limit=limit,
+        )
+
+    def _situation(self, cost: float, path_cost: float) -> Situation:
+        window = self.semantics.window if self.semantics else None
+        return Situation(self.effective_target, cost, path_cost, window, self.progress.line())
+
+    def _latest_start(self) -> float:
+        """How long after its due event the next batch may start: the target less what the batch
+        takes, with room for its spread and a tenth of the target for what nobody foresaw."""
+        takes = self.batch_cost.mean + self.emission
+        spread = self.batch_cost.spread + self.emission_cost.spread
+        return 0.9 * self.effective_target - 1.5 * takes - 3 * spread

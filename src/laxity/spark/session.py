@@ -1,0 +1,312 @@
+"""`laxity.attach(spark)`: deadlines for the streaming queries of a Spark application."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from laxity.clock import Clock, SystemClock
+from laxity.core.durations import Duration, format_duration, parse_target
+from laxity.core.policies import Policy
+from laxity.plugins import load_policy
+from laxity.semantics import apply_override
+from laxity.spark.bridge import Bridge, check_session
+from laxity.spark.controller import Controller, overload
+from laxity.spark.errors import (
+    AlreadyAttachedError,
+    DuplicateQueryError,
+    InvalidCapError,
+    NotAttachedError,
+)
+from laxity.spark.loop import Loop
+from laxity.spark.model import QueryModel
+from laxity.spark.plan import read_semantics
+from laxity.spark.query import Query
+from laxity.spark.settings import Settings
+from laxity.spark.status import QueryStatus, Status
+from laxity.spark.wire import StreamSeen, parse_report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_attached: list[Laxity] = []
+
+
+def attach(spark: SparkSession, policy: str | Policy = "llf", **settings: Any) -> Laxity:
+    """Give the streaming queries of this application deadlines.
+
+    Works on any classic session, local or on a cluster; nothing is needed but PySpark. Options
+    are the fields of `Settings`; the defaults are meant to be left alone.
+    """
+    session = check_session(spark)
+    chosen = load_policy(policy)
+    options = Settings.of(**settings)
+    for other in list(_attached):
+        if other.stopped:
+            other.detach()
+        elif other.controls(session):
+            raise AlreadyAttachedError(
+                "Laxity is attached to this application already; use that handle, or call its "
+                "detach() first"
+            )
+    return Laxity(session, chosen, options)
+
+
+def current() -> Laxity:
+    """The handle of the application Laxity is attached to."""
+    for laxity in reversed(_attached):
+        if not laxity.stopped:
+            return laxity
+    raise NotAttachedError("Laxity is not attached; call laxity.attach(spark) first")
+
+
+class Laxity:
+    """A Spark application under deadlines. Also a context manager that detaches at the end."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        policy: Policy,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._spark = spark
+        self._clock = clock or SystemClock()
+        self._bridge = Bridge(spark, files=settings.files)
+        self._controller = Controller(policy, settings, driver_cores=self._bridge.driver_cores)
+        self._settings = settings
+        self._lock = threading.RLock()
+        self._detached = False
+        self._bridge.install()
+        self._loop = Loop(self._tick, settings.period, self._clock)
+        _attached.append(self)
+        self._tick(self._clock.now())
+        self._loop.start()
+
+    # Queries.
+
+    def start(
+        self,
+        writer: DataStreamWriter,
+        *,
+        name: str,
+        target: Duration | None = None,
+        tenant: str = "default",
+        window: Duration | None = None,
+        slide: Duration | None = None,
+        delay: Duration | None = None,
+        regular: bool = False,
+    ) -> Query:
+        """Start a query with a target.
+
+        Window, slide and watermark delay are read from the query's plan; `window`, `slide`,
+        `delay` and `regular` correct them where the user knows better.
+        """
+        self._check_attached()
+        seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
+        with self._lock:
+            if any(m.name == name for m in self._controller.models.values()):
+                raise DuplicateQueryError(
+                    f"a query named {name!r} is running already; names are unique: stop it "
+                    f"first, or choose another"
+                )
+        query: StreamingQuery = writer.queryName(name).start()
+        override = {"window": window, "slide": slide, "delay": delay, "regular": regular}
+        corrections = {k: v for k, v in override.items() if v not in (None, False)}
+        try:
+            with self._lock:
+                model = self._learn_of(query.id, name, corrections)
+                model.target, model.tenant = seconds, tenant
+            self._tick(self._clock.now())
+        except BaseException:
+            query.stop()
+            raise
+        return Query(self, name, query.id, query)
+
+    def query(self, name: str) -> Query:
+        """The handle of a query that runs, also of one started the ordinary way."""
+        model = self._controller.named(name)
+        streaming = self._spark.streams.get(model.id)
+        return Query(self, model.name, model.id, streaming)
+
+    def set_target(self, name: str, target: Duration | None) -> None:
+        """Change a target while the query runs; None makes it best effort."""
+        seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
+        with self._lock:
+            self.model(name).target = seconds
+        self._tick(self._clock.now())
+
+    def set_tenant(self, name: str, tenant: str) -> None:
+        with self._lock:
+            self.model(name).tenant = tenant
+
+    def set_cap(self, tenant: str, slots: int | None = None, *, share: float | None = None) -> None:
+        """At most so many tasks of a tenant at a time, or a share of all cores; neither lifts
+        the cap."""
+        if slots is not None and share is not None:
+            raise InvalidCapError("give a cap as slots or as a share, not both")
+        if slots is not None and (isinstance(slots, bool) or int(slots) != slots or slots < 1):
+            raise InvalidCapError(f"a cap is a whole number of slots from 1 on, got {slots!r}")
+        if share is not None and not 0 < share <= 1:
+            raise InvalidCapError(f"a share is above 0 and at most 1, got {share!r}")
+        with self._lock:
+            if slots is None and share is None:
+                self._controller.caps.pop(tenant, None)
+            else:
+                cap: int | float = int(slots) if slots is not None else float(share or 1.0)
+                self._controller.caps[tenant] = cap
+        self._tick(self._clock.now())
+
+    def set_share(self, tenant: str, share: float) -> None:
+        """A tenant's share of tokens, for the policy "token"."""
+        if not 0 < share <= 1:
+            raise InvalidCapError(f"a share is above 0 and at most 1, got {share!r}")
+        with self._lock:
+            self._controller.shares[tenant] = share
+
+    def pause(self, name: str) -> None:
+        """Hold the query's next batch until `resume`; what arrives meanwhile is not lost."""
+        self._set_paused(name, True)
+
+    def resume(self, name: str) -> None:
+        self._set_paused(name, False)
+
+    def _set_paused(self, name: str, paused: bool) -> None:
+        with self._lock:
+            self.model(name).paused = paused
+        self._tick(self._clock.now())
+
+    @contextmanager
+    def target(self, target: Duration, *, tenant: str | None = None) -> Iterator[None]:
+        """Batch jobs submitted inside are due within `target` from now."""
+        self._check_attached()
+        due = self._clock.now() + parse_target(target)
+        context = self._spark.sparkContext
+        before = {k: context.getLocalProperty(k) for k in ("laxity.due", "laxity.tenant")}
+        context.setLocalProperty("laxity.due", repr(due))
+        if tenant is not None:
+            context.setLocalProperty("laxity.tenant", tenant)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None removes it
+
+    # Looking.
+
+    def plan(self, name: str) -> str:
+        """What was read from the query's plan: windows, watermarks, what follows from them; and
+        what its stages were measured to cost."""
+        model = self.model(name)
+        lines = [] if model.semantics is None else [model.semantics.describe()]
+        for at, stage in sorted(model.stages.items()):
+            cost, spread = format_duration(stage.cost.mean), format_duration(stage.cost.spread)
+            path = format_duration(stage.path_cost.mean)
+            lines.append(
+                f"stage {at:<8} {cost} ± {spread}, then {path} to the end; {stage.tasks} tasks"
+            )
+        return "\n".join(lines)
+
+    def status(self) -> Status:
+        """Every query at a glance, and whether the cluster can keep its promises."""
+        self._check_attached()
+        with self._lock:
+            now, controller = self.now(), self._controller
+            models = list(controller.models.values())
+            over = overload(models, now)
+            return Status(
+                queries=tuple(QueryStatus.of(m, now, controller.names()) for m in models),
+                policy=controller.policy.name,
+                cores=controller.capacity.cores,
+                reserved=controller.capacity.reserved,
+                overloaded=over is not None,
+                overload=over,
+                notices=tuple(controller.notices),
+                loop_alive=self._loop.alive,
+                loop_cpu=self._loop.cpu_seconds,
+                sorts=controller.capacity.sorts,
+                sort_seconds=controller.capacity.sort_nanos / 1e9,
+            )
+
+    def model(self, name: str) -> QueryModel:
+        self._check_attached()
+        with self._lock:
+            return self._controller.named(name)
+
+    def names(self) -> dict[str, str]:
+        return self._controller.names()
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    # The loop.
+
+    def _tick(self, now: float) -> None:
+        with self._lock:
+            if self._detached:
+                return
+            decisions = self._controller.decide()
+            report = parse_report(self._bridge.exchange(decisions.encode()))
+            for seen in self._controller.handle(report, now):
+                self._adopt(seen)
+
+    def _adopt(self, seen: StreamSeen) -> None:
+        """A query started the ordinary way: best effort until somebody gives it a target."""
+        self._learn_of(seen.id, seen.name or seen.id[:8], {})
+
+    def _learn_of(self, query_id: str, name: str, corrections: dict[str, Any]) -> QueryModel:
+        model = self._controller.models.get(query_id)
+        if model is None or corrections:
+            execution = self._bridge.execution(query_id)
+            semantics = None if execution is None else read_semantics(execution)
+            if semantics is not None and corrections:
+                semantics = apply_override(semantics, **corrections)
+            model = QueryModel(query_id, name, settings=self._settings, semantics=semantics)
+            self._controller.add(model)
+        return model
+
+    # The end.
+
+    @property
+    def stopped(self) -> bool:
+        return self._detached or self._bridge.stopped
+
+    def controls(self, spark: SparkSession) -> bool:
+        return not self._detached and self._spark.sparkContext is spark.sparkContext
+
+    def _check_attached(self) -> None:
+        if self._detached:
+            raise NotAttachedError("this handle was detached; call laxity.attach(spark) again")
+        if self._bridge.stopped:
+            raise NotAttachedError(
+                "the Spark session has been stopped; make a new one and attach to that"
+            )
+
+    def detach(self) -> None:
+        """Leave Spark as it was. Queries go on running as on stock Spark."""
+        with self._lock:
+            if self._detached:
+                return
+            self._detached = True
+            if self in _attached:
+                _attached.remove(self)
+        self._loop.stop()
+        if not self._bridge.stopped:
+            self._bridge.uninstall()
+
+    def __enter__(self) -> Laxity:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.detach()
