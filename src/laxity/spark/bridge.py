@@ -96,6 +96,8 @@ class Bridge:
             self._measures = self._new("Measures", self._hub)
             manager = self._checkpoint_manager() if files else None
             self._arrivals = self._new("Arrivals", self._hub, self._shared, manager)
+            executor = self._static("TaskThreads", "localExecutor", self._hub)
+            self._lanes = executor and self._new("TaskThreads", self._hub, executor)
         except HookError:
             raise
         except Exception as error:
@@ -144,8 +146,10 @@ class Bridge:
             self._session.streams().addListener(self._arrivals)
             self._context.addSparkListener(self._measures)
             self._listening = True
-            self._pool.install()
             self._set_pool(self._pool)
+            self._pool.install()
+            if self._lanes is not None:
+                self._lanes.install()
         except Exception as error:
             self.uninstall()
             raise HookError(f"Spark refused a hook: {_cause(error)}") from error
@@ -157,6 +161,8 @@ class Bridge:
     def uninstall(self) -> None:
         """Put everything back as it was. Each step on its own: one that fails stops no other."""
         steps = [self._slots().release, self._pool.uninstall, self._hub.release]
+        if self._lanes is not None:
+            steps.append(self._lanes.uninstall)
         if self._listening:
             steps += [
                 lambda: self._context.removeSparkListener(self._measures),

@@ -157,30 +157,76 @@ class LatencyLog:
         )
 
 
-def result_arrivals(
-    batch: BatchDone,
-    *,
-    window: Window | None,
-    watermark_before: float | None,
-    line: ProgressLine | None,
-    had_backlog: bool,
-) -> Iterable[tuple[float, ArrivalSource, float | None]]:
-    """When the last events arrived that the results of this batch needed.
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A batch took the stream up to `progress`; its events came after `earliest` (offsets were
+    read then, and it was not there yet) and by `latest` (offsets were read again)."""
 
-    No row of a batch arrived before offsets were read last, unless they were left lying then
-    (`had_backlog`): that bounds what event time says of rows that come late.
+    progress: float
+    earliest: float
+    latest: float
+
+
+class ArrivalModel:
+    """When the last events arrived that the results of a batch needed.
+
+    The progress map says it to within its error; what was read when bounds it from both sides.
     """
-    if window is not None:
-        watermark = batch.event_time.get("watermark")
-        if line is None or watermark is None or not watermark_before or watermark_before <= 0:
+
+    def __init__(self) -> None:
+        self._crossings: deque[Crossing] = deque(maxlen=200)
+        self._left_behind = True
+        """Did the batch before leave events lying, so that reading says nothing of arrival?"""
+
+    def note(self, batch: BatchDone) -> None:
+        """A batch with data was read; call before asking for its results."""
+        newest = batch.event_time.get("max")
+        if batch.rows == 0 or newest is None:
             return
-        for end in completed_windows(window, watermark_before, watermark):
-            yield line(end + window.delay), ArrivalSource.EVENT_TIME, end
-    elif batch.rows > 0:
+        if not self._crossings or newest > self._crossings[-1].progress:
+            known = not (self._left_behind or math.isnan(batch.arrival))
+            earliest = batch.arrival if known else -math.inf
+            self._crossings.append(Crossing(newest, earliest, batch.started))
+
+    def of_window(self, due: float, line: ProgressLine) -> float:
+        """The arrival of the event that took the stream to `due`."""
+        estimate = line(due)
+        for crossing in self._crossings:
+            if crossing.progress >= due:
+                return min(max(estimate, crossing.earliest), crossing.latest)
+        return estimate
+
+    def of_batch(self, batch: BatchDone, line: ProgressLine | None) -> tuple[float, ArrivalSource]:
+        """The arrival of the earliest row. Event time alone would be wrong for a row that is
+        late: it cannot have come before offsets were read last."""
         bound = batch.started if math.isnan(batch.arrival) else batch.arrival
         earliest = batch.event_time.get("min")
-        if line is not None and earliest is not None:
-            arrival = line(earliest)
-            yield arrival if had_backlog else max(arrival, bound), ArrivalSource.EVENT_TIME, None
-        else:
-            yield bound, ArrivalSource.OFFSETS, None
+        if line is None or earliest is None:
+            return bound, ArrivalSource.OFFSETS
+        estimate = line(earliest)
+        if not self._left_behind:
+            estimate = max(estimate, bound)
+        return min(estimate, batch.started), ArrivalSource.EVENT_TIME
+
+    def results(
+        self,
+        batch: BatchDone,
+        *,
+        window: Window | None,
+        watermark_before: float | None,
+        line: ProgressLine | None,
+    ) -> list[tuple[float, ArrivalSource, float | None]]:
+        """(arrival, how it is known, window end) of every result of this batch."""
+        found: list[tuple[float, ArrivalSource, float | None]] = []
+        if window is not None:
+            watermark = batch.event_time.get("watermark")
+            # A watermark of zero is Spark's way of saying there is none yet.
+            if line is not None and watermark is not None and (watermark_before or 0.0) > 0:
+                for end in completed_windows(window, watermark_before or 0.0, watermark):
+                    arrival = self.of_window(end + window.delay, line)
+                    found.append((arrival, ArrivalSource.EVENT_TIME, end))
+        elif batch.rows > 0:
+            found.append((*self.of_batch(batch, line), None))
+        if batch.rows > 0:
+            self._left_behind = batch.backlog
+        return found

@@ -14,7 +14,7 @@ from laxity.core.policies import Policy, Situation
 from laxity.core.progress import EventTimeMap
 from laxity.semantics import Semantics
 from laxity.spark.batches import StageCost, spans, stage_costs, unobstructed
-from laxity.spark.latency import LatencyLog, Result, result_arrivals
+from laxity.spark.latency import ArrivalModel, LatencyLog, Result
 from laxity.spark.settings import Settings
 from laxity.spark.sizing import BatchSizer
 from laxity.spark.wire import BatchDone, QueryDecision, StageDone
@@ -79,6 +79,7 @@ class QueryModel:
         self.unmanaged: str | None = None
         self.error = ""
         self.progress = EventTimeMap()
+        self.arrivals = ArrivalModel()
         self.log = LatencyLog(settings.latency_period)
         self.stages: dict[str, StageProfile] = {}
         self.batch_cost = CostProfile()
@@ -120,6 +121,7 @@ class QueryModel:
         self.batches += 1
         self._learn_costs(batch, stages)
         self._learn_progress(batch)
+        self.arrivals.note(batch)
         if before is not None:
             self.interval.update(max(0.0, batch.started - before.started))
         if batch.rows:
@@ -131,14 +133,11 @@ class QueryModel:
             batch,
             spans(batch, stages),
             target=self.target,
-            arrivals=list(
-                result_arrivals(
-                    batch,
-                    window=window,
-                    watermark_before=before.event_time.get("watermark") if before else None,
-                    line=self.progress.line(),
-                    had_backlog=before.backlog if before else True,
-                )
+            arrivals=self.arrivals.results(
+                batch,
+                window=window,
+                watermark_before=before.event_time.get("watermark") if before else None,
+                line=self.progress.line(),
             ),
         )
 

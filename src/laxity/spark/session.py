@@ -27,6 +27,7 @@ from laxity.spark.plan import read_semantics
 from laxity.spark.query import Query
 from laxity.spark.settings import Settings
 from laxity.spark.status import QueryStatus, Status
+from laxity.spark.threads import ThreadPriorities
 from laxity.spark.wire import StreamSeen, parse_report
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Laxity:
         self._bridge = Bridge(spark, files=settings.files)
         self._controller = Controller(policy, settings, driver_cores=self._bridge.driver_cores)
         self._settings = settings
+        self._threads = ThreadPriorities(tell=self._tell) if settings.host else None
         self._lock = threading.RLock()
         self._detached = False
         self._bridge.install()
@@ -255,6 +257,12 @@ class Laxity:
             report = parse_report(self._bridge.exchange(decisions.encode()))
             for seen in self._controller.handle(report, now):
                 self._adopt(seen)
+            if self._threads is not None:
+                lax = {m.id: not m.is_urgent for m in self._controller.models.values()}
+                self._threads.apply(report.threads, lax)
+
+    def _tell(self, message: str) -> None:
+        self._controller.tell(message, key=message)
 
     def _adopt(self, seen: StreamSeen) -> None:
         """A query started the ordinary way: best effort until somebody gives it a target."""
@@ -299,6 +307,8 @@ class Laxity:
         self._loop.stop()
         if not self._bridge.stopped:
             self._bridge.uninstall()
+            if self._threads is not None:
+                self._threads.restore()
 
     def __enter__(self) -> Laxity:
         return self

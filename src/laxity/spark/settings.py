@@ -28,6 +28,8 @@ class Settings:
     moment: bool = True
     size: bool = True
     files: bool = True
+    host: bool = True
+    """Operating-system priorities for the driver's threads (on Linux, as far as allowed)."""
     latency_period: float = 300.0
     """Latencies are summarised over this sliding period."""
     stale_after: float = 5.0
@@ -56,7 +58,7 @@ class Settings:
                 raise InvalidSettingError(
                     f"{name} must be a whole number from {least} on, got {value!r}"
                 )
-        for name in ("order", "moment", "size", "files"):
+        for name in ("order", "moment", "size", "files", "host"):
             if name in values and not isinstance(values[name], bool):
                 raise InvalidSettingError(f"{name} must be True or False, got {values[name]!r}")
         settings = cls(**values)  # type: ignore[arg-type]

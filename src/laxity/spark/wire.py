@@ -172,6 +172,16 @@ class StreamEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadSeen:
+    """A thread of the driver, by its Linux id: the one that plans a query's batches, or (without
+    a query) one of a lane of task threads."""
+
+    tid: int
+    id: str
+    lax: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     key: str
     message: str
@@ -184,6 +194,7 @@ class Report:
     batches: list[BatchDone] = field(default_factory=list)
     ended: list[StreamEnded] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+    threads: list[ThreadSeen] = field(default_factory=list)
     running: dict[str, int] = field(default_factory=dict)
     waiting: dict[str, int] = field(default_factory=dict)
     cores: int = 0
@@ -219,6 +230,8 @@ def parse_report(text: str) -> Report:
             report.ended.append(StreamEnded(f["id"], f["run"], unquote_plus(f["error"])))
         elif kind == "N":
             report.notices.append(Notice(unquote_plus(f["key"]), unquote_plus(f["message"])))
+        elif kind == "H":
+            report.threads.append(ThreadSeen(int(f["tid"]), f["id"], f["lax"] == "1"))
         elif kind == "R":
             report.running[f["id"]] = int(f["running"])
             report.waiting[f["id"]] = int(f["waiting"])

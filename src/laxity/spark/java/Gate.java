@@ -72,6 +72,10 @@ public final class Gate {
   /** Called in the query's own thread between two batches. */
   public void pass(Stream stream) throws InterruptedException {
     double asked = Hub.now();
+    if (!stream.announced) {
+      stream.announced = true;
+      hub.announceThread(stream.id, false);
+    }
     stream.arrival = Double.isNaN(stream.lastRead) ? asked : stream.lastRead;
     leave(stream);
     try {

@@ -157,6 +157,21 @@ public final class Hub {
     }
   }
 
+  // Threads.
+
+  /**
+   * The calling thread works for a query (or, without an id, for a lane of tasks): tell Python its Linux id, so that it
+   * can be given a priority. On other systems there is nothing to tell.
+   */
+  public void announceThread(String queryId, boolean lax) {
+    try {
+      java.nio.file.Path self = java.nio.file.Files.readSymbolicLink(java.nio.file.Paths.get("/proc/thread-self", new String[0]));
+      report("H\ttid=" + self.getFileName() + "\tid=" + queryId + "\tlax=" + (lax ? 1 : 0));
+    } catch (Exception notLinux) {
+      // priorities are a bonus
+    }
+  }
+
   // Reports.
 
   public void report(String line) {

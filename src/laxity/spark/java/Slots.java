@@ -87,16 +87,20 @@ public final class Slots {
   }
 
   private Object localEndpoint() throws Exception {
-    if (localEndpoint == null) {
-      Object dispatcher = Reflect.get(Reflect.get(Reflect.get(hub.context, "_env"), "rpcEnv"), "dispatcher");
-      Iterator i = ((Map) Reflect.get(dispatcher, "endpointRefs")).keySet().iterator();
-      while (i.hasNext()) {
-        Object endpoint = i.next();
-        if (endpoint.getClass().getSimpleName().equals("LocalEndpoint")) localEndpoint = endpoint;
-      }
-      if (localEndpoint == null) throw new IllegalStateException("no LocalEndpoint");
-    }
+    if (localEndpoint == null) localEndpoint = localEndpointOrNull();
+    if (localEndpoint == null) throw new IllegalStateException("no LocalEndpoint");
     return localEndpoint;
+  }
+
+  /** Where local mode keeps its count of free cores and its executor; null on a cluster. */
+  Object localEndpointOrNull() throws Exception {
+    Object dispatcher = Reflect.get(Reflect.get(Reflect.get(hub.context, "_env"), "rpcEnv"), "dispatcher");
+    Iterator i = ((Map) Reflect.get(dispatcher, "endpointRefs")).keySet().iterator();
+    while (i.hasNext()) {
+      Object endpoint = i.next();
+      if (endpoint.getClass().getSimpleName().equals("LocalEndpoint")) return endpoint;
+    }
+    return null;
   }
 
   /** Take the extra slots back; returns once the backend's thread has done so, or after a few seconds. */

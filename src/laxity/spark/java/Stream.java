@@ -30,6 +30,7 @@ public final class Stream {
   public volatile double stateSince;
   public volatile double lastRead = Double.NaN;
   public volatile boolean gated;
+  public volatile boolean announced;
   public volatile String unmanaged; // why this query is left alone, or null
   /** Batch → {seconds held by the gate, arrival}, until the batch's progress report takes it. */
   public final ConcurrentHashMap batchFacts = new ConcurrentHashMap();
