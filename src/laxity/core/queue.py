@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heappushpop
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from laxity.core.errors import SchedulingError, UnknownOperatorError
 
@@ -64,6 +64,21 @@ class _Operator:
         self.dead = 0
 
 
+class OperatorQueue(Protocol[M]):
+    """What a scheduler needs of a queue. What it returns as priorities is only ever compared."""
+
+    def __len__(self) -> int: ...
+    def add_operator(self, operator: Hashable, group: Hashable = None) -> None: ...
+    def remove_group(self, group: Hashable) -> list[M]: ...
+    def push(self, operator: Hashable, message: M, local: float, priority: float) -> object: ...
+    def pop(self) -> Next[M] | None: ...
+    def pop_from(self, operator: Hashable) -> Next[M] | None: ...
+    def release(self, operator: Hashable) -> None: ...
+    def peek(self) -> float | None: ...
+    def peek_from(self, operator: Hashable) -> float | None: ...
+    def pending(self, operator: Hashable) -> int: ...
+
+
 class TwoLevelQueue(Generic[M]):
     """Operators belong to a group (a job), so that a group can leave with all it has queued."""
 
@@ -89,7 +104,8 @@ class TwoLevelQueue(Generic[M]):
 
     def remove_group(self, group: Hashable) -> list[M]:
         """Forget a group's operators; what they had queued is returned in order of arrival.
-        Work already popped may still be `release`d, to no effect."""
+        Work already popped may still be `release`d, to no effect, unless an operator of the same
+        name has been added since: then the caller must tell the old work from the new."""
         removed: list[Handle] = []
         for key in self._groups.pop(group, ()):
             operator = self._operators.pop(key)
@@ -211,6 +227,7 @@ class TwoLevelQueue(Generic[M]):
             if state.head is handle and not state.busy:
                 self._relist(state, handle)
             return handle
+        before = state.head
         entry: Handle = [local, handle[_SEQUENCE], priority, handle[_MESSAGE]]
         self._discard(state, handle)
         self._taken -= 1  # it only moved
@@ -221,7 +238,7 @@ class TwoLevelQueue(Generic[M]):
             state.head = entry
         else:
             heappush(state.rest, entry)
-        if not state.busy:
+        if not state.busy and state.head is not before:
             self._relist(state, state.head)
         return entry
 
@@ -229,10 +246,18 @@ class TwoLevelQueue(Generic[M]):
         """Take a waiting message out."""
         state = self._state_of(handle, operator)
         message = cast("M", handle[_MESSAGE])
+        was_head = state.head is handle
         self._discard(state, handle)
-        if not state.busy:
+        if was_head and not state.busy:
             self._relist(state, state.head)
         return message
+
+    def pending(self, operator: Hashable) -> int:
+        """How many messages wait at an operator."""
+        state = self._operators.get(operator)
+        if state is None or state.head is None:
+            return 0
+        return 1 + len(state.rest) - state.dead
 
     def messages(self, operator: Hashable) -> Iterator[M]:
         """What waits at an operator, in the order it would be served."""
