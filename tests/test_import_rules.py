@@ -13,13 +13,16 @@ import laxity
 
 ROOT = Path(laxity.__file__).parent
 
+SHARED = {"__version__", "_version", "clock", "plugins", "recording"}
+"""Small modules beside the packages, for everybody but the core."""
+
 MAY_IMPORT: dict[str, set[str]] = {
-    # package: the packages of laxity it may import beside itself
+    # package: the parts of laxity it may import beside itself
     "core": set(),
     "testing": {"core"},
-    "sim": {"core", "control", "fleet", "clock", "plugins"},
-    "control": {"core", "clock", "plugins"},
-    "fleet": {"core", "control", "clock", "plugins"},
+    "sim": {"core", "control", "fleet", *SHARED},
+    "control": {"core", *SHARED},
+    "fleet": {"core", "control", *SHARED},
 }
 """Packages not listed may import any other but `bench`, which only the command line reaches."""
 

@@ -19,7 +19,8 @@ def run(*, pairs: int, repeats: int, quick: bool, json: Path | None) -> None:
     console.print(describe(facts))
     console.print(
         f"Hold model: {pairs:,} push+pop pairs a turn, {repeats} turns of each side in "
-        "alternation after one to warm up, medians."
+        "alternation after one to warm up, medians. Pairs a second of the queue and of a bare "
+        "heapq, time to make a message's priority, bytes of the queue for a pending message:"
     )
     settings = [(n, k) for k in OPERATORS for n in pending]
     progress = track(settings, description="measuring", console=console, transient=True)
@@ -44,11 +45,11 @@ def _table(rows: list[CoreCost], goals: Goals) -> Table:
     for heading in (
         "operators",
         "pending",
-        "queue pairs/s",
-        "heapq pairs/s",
+        "queue/s",
+        "heapq/s",
         "× heapq",
-        "priority µs",
-        "bytes/message",
+        "priority",
+        "bytes",
     ):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -59,7 +60,7 @@ def _table(rows: list[CoreCost], goals: Goals) -> Table:
             f"{row.queue_pairs_per_second:,.0f}",
             f"{row.heapq_pairs_per_second:,.0f}",
             f"{row.ratio:.2f}",
-            f"{row.priority_microseconds:.2f}",
+            f"{row.priority_microseconds:.1f} µs",
             f"{row.bytes_per_message:.0f}",
             style=style,
         )
