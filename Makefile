@@ -19,20 +19,27 @@ $(STAMP): pyproject.toml $(wildcard examples/*/pyproject.toml)
 	@$(BIN)/python -m pip install --quiet --group dev -e '.[spark,sim]' -e examples/deadline-monotonic
 	@touch $@
 
+# Where Spark looks: in JAVA_HOME if it is set, on the PATH otherwise.
+JAVA = $(if $(JAVA_HOME),$(wildcard $(JAVA_HOME)/bin/java),$(shell command -v java || true))
+
 java:
-	@command -v java >/dev/null 2>&1 || [ -x "$$JAVA_HOME/bin/java" ] || { \
+	@[ -n "$(JAVA)" ] || { \
 	  echo "Java is missing: Spark runs on Java 17 or newer."; \
 	  echo "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless"; \
 	  echo "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless"; \
 	  echo "  or set JAVA_HOME to an installed one."; exit 1; }
+	@major=$$("$(JAVA)" -version 2>&1 | sed -nE 's/.* version "([0-9]+).*/\1/p'); \
+	  [ "$${major:-0}" -ge 17 ] || { \
+	  echo "Spark runs on Java 17 or newer; $(JAVA) is version $${major:-unknown}."; \
+	  echo "Install a newer one, or set JAVA_HOME to it."; exit 1; }
 
 demo: $(STAMP)  ## See it work: the same tenants under stock scheduling and under deadlines
 	@$(BIN)/laxity demo
 
-test: $(STAMP) java lint  ## Lint, types and all tests (this is what CI runs)
+test: java $(STAMP) lint  ## Lint, types and all tests (this is what CI runs)
 	@$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(STAMP) java  ## The tests that CI has no time for
+test-slow: java $(STAMP)  ## The tests that CI has no time for
 	@$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP)  ## Lint and types

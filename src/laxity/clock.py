@@ -8,7 +8,8 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds since the epoch of this clock; never goes back."""
+        """Seconds since this clock's epoch. A wall clock may be set back; whoever needs order
+        between events must not take it from here."""
         ...
 
     def sleep(self, seconds: float) -> None: ...

@@ -8,7 +8,7 @@ A package adds one with, in its pyproject.toml:
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from laxity.core.errors import LaxityError, UnknownPolicyError
 from laxity.core.policies import Policy
@@ -31,15 +31,25 @@ def load_policy(policy: str | Policy) -> Policy:
     name = policy.strip().lower()
     for point in entry_points(group=GROUP):
         if point.name == name:
-            return _checked(point.load()(), f"entry point {point.value!r}")
+            return _checked(_build(point), f"entry point {point.value!r}")
     raise UnknownPolicyError(
         f"no policy is named {policy!r}; installed are {', '.join(policy_names()) or 'none'}"
     )
 
 
+def _build(point: EntryPoint) -> object:
+    try:
+        return point.load()()
+    except Exception as error:
+        raise BrokenPolicyError(
+            f"policy {point.name!r} cannot be loaded from {point.value!r}: {error}"
+        ) from error
+
+
 def _checked(candidate: object, origin: str) -> Policy:
-    if isinstance(candidate, Policy):
+    if isinstance(candidate, Policy) and not isinstance(candidate, type):
         return candidate
     raise BrokenPolicyError(
-        f"{origin} is not a policy: it needs name, needs_tokens and rule(situation)"
+        f"{origin} is not a policy: it must be an object with name, needs_tokens and "
+        "rule(situation)"
     )

@@ -31,8 +31,8 @@ class ReplyContext:
     """The paper's RC: what a downstream operator reports back to the one that sent to it.
 
     `cost` is C_m, the cost of a message at the operator that replies; `path_cost` is C_path,
-    the critical path behind it. `queueing` and `pending` are the scheduler's own measurements
-    (§5.2), there for policies that want them.
+    the critical path behind it. `queueing` (seconds the message waited) and `pending` (messages
+    still waiting there) are what the scheduler adds on the way (§5.2).
     """
 
     cost: float = 0.0
@@ -57,7 +57,8 @@ class Message(NamedTuple):
     """(o_M, (p_M, t_M)) with its context.
 
     `progress` p_M and `arrival` t_M are those of the last event that influenced the message;
-    `since` is the progress seen before the first one.
+    `since` is the progress seen before the first one. `sent` is when the message was given to the
+    scheduler, from which its time in the queue is told.
     """
 
     operator: OperatorId
@@ -66,6 +67,7 @@ class Message(NamedTuple):
     context: PriorityContext
     since: float = math.nan
     payload: object = None
+    sent: float = math.nan
 
 
 def latency(emitted: float, arrivals: list[float]) -> float:

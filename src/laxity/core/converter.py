@@ -7,7 +7,6 @@ The policy enters only as the rule it compiles; one evaluator gives every priori
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from laxity.core.contexts import Message, PriorityContext, ReplyContext, SourceEvent
@@ -16,8 +15,8 @@ from laxity.core.errors import UnknownOperatorError
 from laxity.core.jobs import Job
 from laxity.core.policies.api import Policy, Situation
 from laxity.core.progress import ProgressMap
-from laxity.core.rules import MINIMUM_PRIORITY, Base, Facts, PriorityRule
-from laxity.core.tokens import TokenBucket
+from laxity.core.rules import Base, Facts, PriorityRule
+from laxity.core.tokens import NO_TOKEN, TokenBucket
 from laxity.core.windows import Window
 
 _REFRESH = 16
@@ -92,7 +91,7 @@ class ContextConverter:
 
     def build_at_source(self, event: SourceEvent, target: str) -> PriorityContext:
         """BUILDCTXATSOURCE: the context of the message that carries `event` to `target`."""
-        local, token = math.nan, MINIMUM_PRIORITY
+        local, token = NO_TOKEN.interval, NO_TOKEN.tag
         if self._tokens is not None:
             drawn = self._tokens.draw(event.arrival)
             local, token = drawn.interval, drawn.tag
@@ -102,16 +101,21 @@ class ContextConverter:
     def build_at_operator(self, message: Message, target: str) -> PriorityContext:
         """BUILDCTXATOPERATOR: the context of what `message` triggered, sent on to `target`."""
         upstream = message.context
-        progress = upstream.progress
-        if self._own_slide is not None:  # the result of a window covers exactly its last slide
-            since = progress - self._own_slide
-        elif message.since == message.since:
-            since = message.since
-        else:
-            since = message.progress
         return self._convert(
-            target, progress, since, message.arrival, upstream.local, upstream.token
+            target,
+            upstream.progress,
+            self.since_of_output(message),
+            message.arrival,
+            upstream.local,
+            upstream.token,
         )
+
+    def since_of_output(self, message: Message) -> float:
+        """The progress seen before the first event behind what `message` triggered. A window's
+        result covers exactly its last slide."""
+        if self._own_slide is not None:
+            return message.context.progress - self._own_slide
+        return message.since if message.since == message.since else message.progress
 
     def process_reply(self, target: str, reply: ReplyContext) -> None:
         """PROCESSCTXFROMREPLY: RC_local ← the reply of an operator of `target`."""

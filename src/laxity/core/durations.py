@@ -28,7 +28,8 @@ _SECONDS = {
     "day": 86400.0,
     "days": 86400.0,
 }
-_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zµ]+)\s*", re.IGNORECASE)
+_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zµμ]+)\s*", re.IGNORECASE)
+_MICRO = str.maketrans("µμ", "uu")  # the micro sign and the Greek letter look the same
 _ACCEPTED = 'write "800ms", "1.5s", "30min", "2h", "1h 30min", a number of seconds or a timedelta'
 
 
@@ -54,14 +55,17 @@ def _to_seconds(value: Duration, name: str) -> float:
     if isinstance(value, bool):
         raise InvalidDurationError(f"{name} cannot be {value!r}: {_ACCEPTED}")
     if isinstance(value, (int, float)):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
     if not isinstance(value, str):
         raise InvalidDurationError(f"{name} cannot be a {type(value).__name__}: {_ACCEPTED}")
     text = value.strip()
     total, at = 0.0, 0
     while at < len(text):
         part = _PART.match(text, at)
-        unit = part and part[2].lower().replace("µ", "u")
+        unit = part and part[2].lower().translate(_MICRO)
         if part is None or unit not in _SECONDS:
             raise InvalidDurationError(f"{name} {value!r} is not a duration: {_ACCEPTED}")
         total += float(part[1]) * _SECONDS[unit]
@@ -81,6 +85,11 @@ def format_duration(seconds: float) -> str:
     for unit, scale in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
         # Two minutes and less read better in seconds, two hours and less in hours: so a unit is
         # used from one of itself on, but minutes only from two.
-        if size >= scale * (2 if unit == "min" else 1):
-            return f"{sign}{size / scale:.3g}{unit}"
-    return f"{sign}{size * 1e6:.3g}us"
+        # What three digits would round up to one of a unit is written in that unit.
+        if size >= scale * (2 if unit == "min" else 0.9995):
+            return f"{sign}{_three_digits(size / scale)}{unit}"
+    return f"{sign}{_three_digits(size * 1e6)}us"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"

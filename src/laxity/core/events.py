@@ -32,7 +32,8 @@ class TargetChanged:
 
 @dataclass(frozen=True, slots=True)
 class EventsArrived:
-    """A batch of input reached a source operator; see `SourceEvent` for the times."""
+    """A batch of input reached a source operator; see `SourceEvent` for the times. Where `since`
+    is left out it is the progress this source reported last."""
 
     operator: OperatorId
     progress: float

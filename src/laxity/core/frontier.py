@@ -20,6 +20,10 @@ class LowWatermark:
     def progress(self) -> float:
         return self._low
 
+    def of(self, source: Hashable) -> float:
+        """What one source has reached; −∞ until it has been heard."""
+        return self._progress[source]
+
     def advance(self, source: Hashable, progress: float) -> bool:
         """Note what a source has reached; True if the low watermark moved with it."""
         before = self._progress[source]

@@ -71,7 +71,7 @@ class Job:
         try:
             order = tuple(TopologicalSorter(upstream).static_order())
         except CycleError as cycle:
-            path = " → ".join(reversed(cycle.args[1]))
+            path = " → ".join(cycle.args[1])
             raise InvalidJobError(f"job {self.name!r} has a cycle: {path}") from None
         object.__setattr__(self, "upstream", upstream)
         object.__setattr__(self, "topological_order", order)
@@ -158,6 +158,8 @@ class Job:
                 yield OperatorId(self.name, name, partition)
 
     def check_operator(self, operator: OperatorId) -> None:
+        if operator.job != self.name:
+            raise UnknownOperatorError(f"{operator} is not an operator of job {self.name!r}")
         stage = self.stage(operator.stage)
         if not 0 <= operator.partition < stage.parallelism:
             raise UnknownOperatorError(

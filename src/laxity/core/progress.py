@@ -55,9 +55,10 @@ class EventTimeMap:
     - Late data (progress that does not advance) says nothing about when the frontier is
       reached, and is left out.
     - While all arrivals fall together, or time seems to run backwards, a slope cannot be told:
-      the stream is taken to run in real time (slope 1), delayed by what was seen.
+      the stream is taken to run in real time (slope 1) from its newest point on.
     - After a jump (a source that paused, replayed or changed its clock) the old line is wrong
-      for good: `patience` consecutive points far from it start a new history.
+      for good: `patience` points in a row that are far from it, and advance among themselves,
+      start a new history.
     """
 
     def __init__(self, history: int = 64, *, jump: float = 8.0, patience: int = 3) -> None:
@@ -91,6 +92,8 @@ class EventTimeMap:
             return
         point = (progress, arrival)
         if self._is_stray(point):
+            if self._strays and progress <= self._strays[-1][0]:
+                self._strays.clear()  # late data lies anywhere; a stream that jumped advances
             self._strays.append(point)
             if len(self._strays) >= self._patience:
                 self._restart(self._strays)
@@ -125,8 +128,8 @@ class EventTimeMap:
         if point[0] <= self._latest:
             return self._latest - point[0] > max(span_p, 1e-9)
         line = self.line()
-        if line is None:
-            return False
+        if line is None or span_t <= 0.0:
+            return False  # a single burst: the slope is a guess, nothing can be far from it
         usual = max(self.error(), span_t / len(points), 1e-6)
         return abs(point[1] - line(point[0])) > self._jump * usual
 
@@ -147,9 +150,9 @@ class EventTimeMap:
         mean_p, mean_t = self._sum_p / n, self._sum_t / n
         var_p = self._sum_pp / n - mean_p * mean_p
         cov = self._sum_pt / n - mean_p * mean_t
-        slope = cov / var_p if n > 1 and var_p > 1e-12 * (1.0 + mean_p * mean_p) else 1.0
+        slope = cov / var_p if n > 1 and var_p > 1e-12 * (1.0 + mean_p * mean_p) else 0.0
         if not slope > 0.0:
-            slope = 1.0
+            return ProgressLine(*self._points[-1], 1.0)
         return ProgressLine(self._p0 + mean_p, self._t0 + mean_t, slope)
 
     def error(self) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush, heappushpop
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from laxity.core.errors import SchedulingError, UnknownOperatorError
 
@@ -50,18 +50,34 @@ building a named one would be a sixth of the whole cost of a pop."""
 
 class _Operator:
     """`head` is the entry with the least (local, sequence) or None; `rest` is a heap of the
-    others, `dead` of which are spent. `listed` is the operator's live entry in level two: set
-    exactly while it is idle and has a head. Entries there that are not `listed` are dead."""
+    others, `dead` of which are spent, or None until there is one: of many operators most never
+    need it. `listed` is the operator's live entry in level two: set exactly while it is idle and
+    has a head. Entries there that are not `listed` are dead."""
 
     __slots__ = ("busy", "dead", "head", "key", "listed", "rest")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.head: Handle | None = None
-        self.rest: list[Handle] = []
+        self.rest: list[Handle] | None = None
         self.listed: tuple[float, int, _Operator] | None = None
         self.busy = False
         self.dead = 0
+
+
+class OperatorQueue(Protocol[M]):
+    """What a scheduler needs of a queue. What it returns as priorities is only ever compared."""
+
+    def __len__(self) -> int: ...
+    def add_operator(self, operator: Hashable, group: Hashable = None) -> None: ...
+    def remove_group(self, group: Hashable) -> list[M]: ...
+    def push(self, operator: Hashable, message: M, local: float, priority: float) -> object: ...
+    def pop(self) -> Next[M] | None: ...
+    def pop_from(self, operator: Hashable) -> Next[M] | None: ...
+    def release(self, operator: Hashable) -> None: ...
+    def peek(self) -> float | None: ...
+    def peek_from(self, operator: Hashable) -> float | None: ...
+    def pending(self, operator: Hashable) -> int: ...
 
 
 class TwoLevelQueue(Generic[M]):
@@ -89,13 +105,14 @@ class TwoLevelQueue(Generic[M]):
 
     def remove_group(self, group: Hashable) -> list[M]:
         """Forget a group's operators; what they had queued is returned in order of arrival.
-        Work already popped may still be `release`d, to no effect."""
+        Work already popped may still be `release`d, to no effect, unless an operator of the same
+        name has been added since: then the caller must tell the old work from the new."""
         removed: list[Handle] = []
         for key in self._groups.pop(group, ()):
             operator = self._operators.pop(key)
             self._unlist(operator)
             removed += self._entries(operator)
-            operator.head, operator.rest = None, []
+            operator.head = operator.rest = None
         self._taken += len(removed)
         removed.sort(key=lambda entry: cast("int", entry[_SEQUENCE]))
         messages = [cast("M", entry[_MESSAGE]) for entry in removed]
@@ -106,9 +123,10 @@ class TwoLevelQueue(Generic[M]):
     # Messages.
 
     def push(self, operator: Hashable, message: M, local: float, priority: float) -> Handle:
-        state = self._operators.get(operator)
-        if state is None:
-            raise self._unknown(operator)
+        try:
+            state = self._operators[operator]
+        except KeyError:
+            raise self._unknown(operator) from None
         self._pushed = sequence = self._pushed + 1
         entry: Handle = [local, sequence, priority, message]
         head = state.head
@@ -118,12 +136,14 @@ class TwoLevelQueue(Generic[M]):
                 state.listed = listed = (priority, sequence, state)
                 heappush(self._ready, listed)
         elif local < head[0]:  # the newer of two equals never overtakes
-            heappush(state.rest, head)
+            self._put_behind(state, head)
             state.head = entry
             if not state.busy:
                 self._relist(state, entry)
+        elif (rest := state.rest) is not None:
+            heappush(rest, entry)
         else:
-            heappush(state.rest, entry)
+            state.rest = [entry]
         return entry
 
     def pop(self) -> Next[M] | None:
@@ -164,14 +184,16 @@ class TwoLevelQueue(Generic[M]):
 
     def release_and_pop(self, operator: Hashable) -> Next[M] | None:
         """`release` and `pop` in one step on the heap: what a worker does between messages."""
-        state = self._operators.get(operator)
-        if state is None or state.head is None:
-            self.release(operator)
-            return self.pop()
+        try:
+            state = self._operators[operator]
+        except KeyError:
+            return self.pop()  # its group left while it ran
         if not state.busy:
             raise SchedulingError(f"operator {operator} is not running")
-        head = state.head
         state.busy = False
+        head = state.head
+        if head is None:
+            return self.pop()
         state.listed = listed = (head[2], head[1], state)
         ready = self._ready
         listed = heappushpop(ready, listed)
@@ -211,17 +233,18 @@ class TwoLevelQueue(Generic[M]):
             if state.head is handle and not state.busy:
                 self._relist(state, handle)
             return handle
+        before = state.head
         entry: Handle = [local, handle[_SEQUENCE], priority, handle[_MESSAGE]]
         self._discard(state, handle)
         self._taken -= 1  # it only moved
         head = state.head
         if head is None or entry < head:
             if head is not None:
-                heappush(state.rest, head)
+                self._put_behind(state, head)
             state.head = entry
         else:
-            heappush(state.rest, entry)
-        if not state.busy:
+            self._put_behind(state, entry)
+        if not state.busy and state.head is not before:
             self._relist(state, state.head)
         return entry
 
@@ -229,10 +252,18 @@ class TwoLevelQueue(Generic[M]):
         """Take a waiting message out."""
         state = self._state_of(handle, operator)
         message = cast("M", handle[_MESSAGE])
+        was_head = state.head is handle
         self._discard(state, handle)
-        if not state.busy:
+        if was_head and not state.busy:
             self._relist(state, state.head)
         return message
+
+    def pending(self, operator: Hashable) -> int:
+        """How many messages wait at an operator."""
+        state = self._operators.get(operator)
+        if state is None or state.head is None:
+            return 0
+        return 1 + len(state.rest or ()) - state.dead
 
     def messages(self, operator: Hashable) -> Iterator[M]:
         """What waits at an operator, in the order it would be served."""
@@ -245,7 +276,7 @@ class TwoLevelQueue(Generic[M]):
     # Inside.
 
     def _take_head(self, state: _Operator) -> M:
-        head = cast("Handle", state.head)
+        head: Any = state.head
         message = head[3]
         head[3] = _REMOVED  # the handle is spent
         self._taken += 1
@@ -254,10 +285,17 @@ class TwoLevelQueue(Generic[M]):
             following = heappop(rest)
             if following[3] is not _REMOVED:
                 state.head = following
-                return cast("M", message)
+                return message  # type: ignore[no-any-return]
             state.dead -= 1
         state.head = None
-        return cast("M", message)
+        return message  # type: ignore[no-any-return]
+
+    @staticmethod
+    def _put_behind(state: _Operator, entry: Handle) -> None:
+        if state.rest is None:
+            state.rest = [entry]
+        else:
+            heappush(state.rest, entry)
 
     def _discard(self, state: _Operator, entry: Handle) -> None:
         """Take a live entry out of level one; level two is left to the caller."""
@@ -267,8 +305,9 @@ class TwoLevelQueue(Generic[M]):
         entry[_MESSAGE] = _REMOVED
         self._taken += 1
         state.dead += 1
-        if state.dead > 64 and state.dead * 2 > len(state.rest):
-            state.rest = [e for e in state.rest if e[_MESSAGE] is not _REMOVED]
+        rest = state.rest or []
+        if state.dead > 64 and state.dead * 2 > len(rest):
+            state.rest = [e for e in rest if e[_MESSAGE] is not _REMOVED]
             heapify(state.rest)
             state.dead = 0
 
@@ -290,7 +329,7 @@ class TwoLevelQueue(Generic[M]):
             self._dead = 0
 
     def _entries(self, state: _Operator) -> list[Handle]:
-        live = [entry for entry in state.rest if entry[_MESSAGE] is not _REMOVED]
+        live = [entry for entry in state.rest or () if entry[_MESSAGE] is not _REMOVED]
         return live if state.head is None else [state.head, *live]
 
     def _state_of(self, handle: Handle, operator: Hashable) -> _Operator:

@@ -33,9 +33,10 @@ class Base(IntEnum):
 class Facts(NamedTuple):
     """What is known of one message when its priority is asked for.
 
-    `progress` is the stream progress that had been seen *before* this message, so that its
-    frontier is the earliest window it can help to complete; NaN where it is unknown. `token` is
-    the tag of the message's token; infinite without one.
+    `arrival` is when the newest event behind it was seen at a source. `progress` is the stream
+    progress that had been seen *before* this message, so that its frontier is the earliest window
+    it can help to complete; NaN where it is unknown. `token` is the tag of the message's token;
+    infinite without one.
     """
 
     arrival: float
@@ -79,10 +80,14 @@ class PriorityRule:
             return 0.0
         if base == Base.TOKEN:
             return facts.token
+        arrival = facts.arrival
         if base == Base.FRONTIER and facts.progress == facts.progress:  # known: not NaN
             p0, t0, slope = self.line
-            return t0 + slope * (self.frontier_progress(facts.progress) - p0)
-        return facts.arrival
+            time = t0 + slope * (self.frontier_progress(facts.progress) - p0)
+            # The window waits for this message, so it is not complete before its arrival: after a
+            # silence the line lies far in the past, and would make a message urgent beyond reason.
+            return time if time > arrival else arrival
+        return arrival
 
     def frontier_progress(self, progress: float) -> float:
         """TRANSFORM, as in `laxity.core.windows`, on this rule's numbers."""

@@ -7,6 +7,7 @@ keeps no priorities of its own. `handle` is the only door.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +16,14 @@ from typing import Any
 
 from laxity.core.contexts import Message, SourceEvent
 from laxity.core.converter import ContextConverter
-from laxity.core.costs import Perturbation
+from laxity.core.costs import Perturbation, check_cost
 from laxity.core.durations import parse_target
-from laxity.core.errors import InvalidJobError, SchedulingError, UnknownJobError
+from laxity.core.errors import (
+    InvalidJobError,
+    SchedulingError,
+    UnknownJobError,
+    UnknownOperatorError,
+)
 from laxity.core.events import (
     Decision,
     DropMessages,
@@ -33,17 +39,23 @@ from laxity.core.frontier import LowWatermark
 from laxity.core.jobs import OperatorId
 from laxity.core.policies.api import Policy
 from laxity.core.progress import progress_map
-from laxity.core.queue import TwoLevelQueue
+from laxity.core.queue import OperatorQueue, TwoLevelQueue
 from laxity.core.tokens import TokenBucket
 
 
 class _Running:
-    """A worker's current message, and since when its operator has held the worker."""
+    """A worker's current message and the job it belongs to (a job of the same name may have
+    replaced it by the time the message completes), when it started, and since when its operator
+    has held the worker."""
 
-    __slots__ = ("message", "operator_since")
+    __slots__ = ("job", "message", "operator_since", "started")
 
-    def __init__(self, message: Message, operator_since: float) -> None:
+    def __init__(
+        self, message: Message, job: _JobState, started: float, operator_since: float
+    ) -> None:
         self.message = message
+        self.job = job
+        self.started = started
         self.operator_since = operator_since
 
 
@@ -81,6 +93,15 @@ class _JobState:
                 ups += self.sources.values()
             self.senders[stage] = ups
 
+    def check_output(self, operator: OperatorId, target: OperatorId) -> None:
+        self.job.check_operator(target)
+        downstream = self.job.downstream[operator.stage]
+        if target.stage not in downstream:
+            raise UnknownOperatorError(
+                f"{operator} does not send to {target}; "
+                f"it sends to {', '.join(downstream) or 'nothing'}"
+            )
+
     def retarget(self, target: float) -> None:
         self.job = replace(self.job, target=target)
         for converter in (*self.sources.values(), *self.operators.values()):
@@ -91,7 +112,8 @@ class Scheduler:
     """Orders the messages of any number of jobs over `workers` workers.
 
     An operator keeps its worker for `quantum` seconds as long as it has messages; after that it
-    gives way to an operator whose next message is more urgent.
+    gives way to an operator whose next message is more urgent. `queue` is the order they wait in;
+    another one than the paper's makes a baseline (see `laxity.core.fairshare`).
     """
 
     def __init__(
@@ -101,6 +123,7 @@ class Scheduler:
         *,
         quantum: float = 0.001,
         perturb: Perturbation | None = None,
+        queue: OperatorQueue[Message] | None = None,
     ) -> None:
         if workers < 1:
             raise ValueError(f"a scheduler needs at least one worker, got {workers}")
@@ -109,7 +132,7 @@ class Scheduler:
         self.policy = policy
         self.quantum = quantum
         self._perturb = perturb
-        self._queue: TwoLevelQueue[Message] = TwoLevelQueue()
+        self._queue: OperatorQueue[Message] = TwoLevelQueue() if queue is None else queue
         self._jobs: dict[str, _JobState] = {}
         self._running: dict[int, _Running] = {}
         self._idle = deque(range(workers))
@@ -156,39 +179,51 @@ class Scheduler:
         if converter is None:
             state.job.check_operator(operator)
             raise InvalidJobError(f"{operator} is not a source of job {operator.job!r}")
+        since = event.since
+        if math.isnan(since):
+            reached = state.low.of(operator)
+            since = event.progress if reached == -math.inf else reached
         if state.low.advance(operator, event.progress):
             state.progress.observe(state.low.progress, now)
-        source = SourceEvent(event.progress, now, event.since)
+        source = SourceEvent(event.progress, now, since)
         context = converter.build_at_source(source, operator.stage)
-        self._enqueue(Message(operator, event.progress, now, context, event.since))
+        self._enqueue(Message(operator, event.progress, now, context, since, sent=now))
         return self._dispatch(now)
 
     def _message_completed(self, event: MessageCompleted, now: float) -> list[Decision]:
-        running = self._running.pop(event.worker, None)
+        running = self._running.get(event.worker)
         if running is None:
             raise SchedulingError(f"worker {event.worker} was not running anything")
-        done = running.message
-        state = self._jobs.get(done.operator.job)
-        if state is not None:  # its job may have left while it ran
-            self._learn(state, done.operator, event.cost)
-            for target in event.emitted:
-                state.job.check_operator(target)
-                self._enqueue(self._output(state, done, target))
+        check_cost(event.cost)
+        for target in event.emitted:
+            running.job.check_output(running.message.operator, target)
+        del self._running[event.worker]
+        done, state = running.message, running.job
+        if state is not self._jobs.get(done.operator.job):  # its job left while it ran
+            self._idle.append(event.worker)
+            return self._dispatch(now)
+        self._learn(running, event.cost)
+        for target in event.emitted:
+            self._enqueue(self._output(state, done, target, now))
         return self._continue(event.worker, running, now) + self._dispatch(now)
 
-    def _learn(self, state: _JobState, operator: OperatorId, cost: float) -> None:
-        converter = state.operators[operator]
+    def _learn(self, running: _Running, cost: float) -> None:
+        done, state = running.message, running.job
+        converter = state.operators[done.operator]
         converter.cost.update(cost)
-        reply = converter.prepare_reply()
-        for sender in state.senders[operator.stage]:
-            sender.process_reply(operator.stage, reply)
+        reply = replace(
+            converter.prepare_reply(),
+            queueing=running.started - done.sent,
+            pending=self._queue.pending(done.operator),
+        )
+        for sender in state.senders[done.operator.stage]:
+            sender.process_reply(done.operator.stage, reply)
 
-    def _output(self, state: _JobState, done: Message, target: OperatorId) -> Message:
-        context = state.operators[done.operator].build_at_operator(done, target.stage)
-        window = state.job.stage(done.operator.stage).window
-        progress = done.context.progress
-        since = done.since if window is None else progress - window.slide
-        return Message(target, progress, done.arrival, context, since)
+    def _output(self, state: _JobState, done: Message, target: OperatorId, now: float) -> Message:
+        converter = state.operators[done.operator]
+        context = converter.build_at_operator(done, target.stage)
+        since = converter.since_of_output(done)
+        return Message(target, done.context.progress, done.arrival, context, since, sent=now)
 
     def _enqueue(self, message: Message) -> None:
         context = message.context
@@ -202,7 +237,7 @@ class Scheduler:
         if own is not None and not (expired and other is not None and other < own):
             chosen = self._queue.pop_from(operator)
             assert chosen is not None
-            self._running[worker] = _Running(chosen[1], running.operator_since)
+            self._running[worker] = _Running(chosen[1], running.job, now, running.operator_since)
             return [RunMessage(worker, chosen[1])]
         self._queue.release(operator)
         self._idle.append(worker)
@@ -212,8 +247,10 @@ class Scheduler:
         decisions: list[Decision] = []
         while self._idle and (chosen := self._queue.pop()) is not None:
             worker = self._idle.popleft()
-            self._running[worker] = _Running(chosen[1], now)
-            decisions.append(RunMessage(worker, chosen[1]))
+            message = chosen[1]
+            job = self._jobs[message.operator.job]
+            self._running[worker] = _Running(message, job, now, operator_since=now)
+            decisions.append(RunMessage(worker, message))
         return decisions
 
     def _job(self, name: str) -> _JobState:

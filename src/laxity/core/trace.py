@@ -1,7 +1,8 @@
 """Runs that can be saved and replayed: one JSON object a line.
 
-A trace holds what the scheduler was told and what it answered. Replaying the first must give
-the second again; that is the test of determinism, and how a report from the field is debugged.
+A trace holds what the scheduler was told and what it answered (payloads left out). Replaying the
+first must give the second again; that is the test of determinism, and how a report from the
+field is debugged.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def _encode_message(message: Message) -> dict[str, Any]:
         "progress": _number(message.progress),
         "arrival": message.arrival,
         "since": _number(message.since),
+        "sent": _number(message.sent),
         "context": [_number(field) for field in message.context],
     }
 
@@ -161,6 +163,7 @@ def _decode_message(record: dict[str, Any]) -> Message:
         record["arrival"],
         PriorityContext(number, *map(_float, rest)),
         _float(record["since"]),
+        sent=_float(record["sent"]),
     )
 
 

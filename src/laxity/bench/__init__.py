@@ -1,0 +1,1 @@
+"""Measurements and demonstrations. Nothing else is built on this package."""

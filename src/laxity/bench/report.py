@@ -1,0 +1,43 @@
+"""How a benchmark says what it ran: the machine, and its rows as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from laxity import __version__
+
+
+def machine() -> dict[str, Any]:
+    """What a reader needs to judge a number."""
+    return {
+        "laxity": __version__,
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+    }
+
+
+def describe(facts: Mapping[str, Any]) -> str:
+    return (
+        f"laxity {facts['laxity']} on {facts['python']}, {facts['system']}, "
+        f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB"
+    )
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from laxity import __version__, cli
+from laxity.core.errors import UnknownPolicyError
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_version_is_shown() -> None:
+    assert run("--version").strip() == f"laxity {__version__}"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from laxity.cli import app; "
+        "print(sorted({'pyspark', 'py4j', 'numpy', 'matplotlib', 'pandas'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_an_expected_error_is_one_line_and_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise UnknownPolicyError("no policy is named 'vip'")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert capsys.readouterr().err.strip() == "error: no policy is named 'vip'"
+
+
+def test_the_demo_shows_that_deadlines_win_and_bulk_loses_nothing(tmp_path: Path) -> None:
+    """Virtual time, so these are facts of the schedule and not of this machine."""
+    output = run("demo", "--json", str(tmp_path / "demo.json"))
+    rows = {r["order"]: r for r in json.loads((tmp_path / "demo.json").read_text())["rows"]}
+    assert all(order in output for order in rows)
+    deadlines = rows.pop("deadlines")
+    assert deadlines["met"] == 1.0
+    assert all(row["met"] < 0.9 for row in rows.values())
+    assert all(row["p99"] > 3 * deadlines["p99"] for row in rows.values())
+    assert all(row["bulk_messages"] <= deadlines["bulk_messages"] for row in rows.values())
+
+
+def test_bench_core_reports_every_setting(tmp_path: Path) -> None:
+    file = tmp_path / "core.json"
+    output = run(
+        "bench", "core", "--quick", "--pairs", "200", "--repeats", "1", "--json", str(file)
+    )
+    document = json.loads(file.read_text())
+    settings = {(row["pending"], row["operators"]) for row in document["rows"]}
+    assert settings == {(n, k) for n in (100, 10_000) for k in (10, 1_000, 50_000)}
+    assert document["machine"]["cores"] >= 1
+    for row in document["rows"]:
+        assert row["ratio"] > 0
+        assert 0 < row["bytes_per_message"] < 300, "counted, not timed: the goal holds anywhere"
+    assert "At most 3 × heapq" in output
