@@ -32,8 +32,23 @@ def core(
     run(pairs=pairs, repeats=repeats, quick=quick, json=json)
 
 
-def demo(json: JsonFile = None, seed: Annotated[int, typer.Option()] = 1) -> None:
-    """The same tenants under stock scheduling and under deadlines, in virtual time."""
+def demo(
+    json: JsonFile = None,
+    seconds: Annotated[float, typer.Option(min=10, help="Measured seconds a mode.")] = 50.0,
+    warmup: Annotated[float, typer.Option(min=5, help="Seconds before that, a mode.")] = 35.0,
+    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where the picture goes.")] = Path(
+        "out/demo.png"
+    ),
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="On the core alone, in virtual time, in a second.")
+    ] = False,
+) -> None:
+    """The same tenants on stock Spark and under Laxity, side by side."""
+    if virtual:
+        from laxity.bench import virtual_demo
+
+        virtual_demo.run(seed=1, json=json)
+        return
     from laxity.bench.demo import run
 
-    run(seed=seed, json=json)
+    run(seconds=seconds, warmup=warmup, plot=plot, json=json)

@@ -1,124 +1,125 @@
-"""`laxity demo`: a scheduling contest on the core alone, in virtual time.
+"""`laxity demo`: the same tenants on stock Spark, then under Laxity.
 
-The same tenants and the same arrivals on two workers, four ways: in order of arrival, in short and
-in long turns, and by deadline. Nothing is tuned to a tenant; each states its target, that is all.
+Two queries that must answer within 0.8 s beside three bulk aggregations, on two cores.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from statistics import quantiles
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from laxity.bench.report import write_json
-from laxity.core.contexts import Message
+from laxity.bench.contest import Mode, Outcome, run_mode
+from laxity.bench.report import describe, machine, write_json
+from laxity.bench.tenants import bulk, latency_sensitive
 from laxity.core.durations import format_duration
-from laxity.core.events import EventsArrived, JobAdded
-from laxity.core.fairshare import FairShareQueue
-from laxity.core.jobs import Job, OperatorId, Stage
-from laxity.core.policies import FirstInFirstOut, LeastLaxityFirst
-from laxity.core.scheduler import Scheduler
-from laxity.core.windows import Window
-from laxity.testing import VirtualNode
 
-WORKERS = 2
-SECONDS = 120.0
-ALERTS = [Job.of(f"alerts-{i}", "400ms", [Stage("detect"), Stage("notify")]) for i in range(4)]
-BULK = [
-    Job.of(f"bulk-{i}", "2h", [Stage("parse"), Stage("sum", window=Window.tumbling("10s"))])
-    for i in range(6)
-]
-COST = {"detect": 0.012, "notify": 0.003, "parse": 0.060, "sum": 0.015}
-ALERT_EVERY, BULK_EVERY, BULK_BURST = 0.1, 2.0, 6
-"""Bulk sources deliver in bursts, as files and micro-batches do."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MODES = (Mode("Spark, as it comes"), Mode("Spark with Laxity", laxity={}))
+BULK_ROWS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    order: str
-    p50: float
-    p99: float
-    met: float
-    bulk_messages: int
-
-
-def _arrivals(rng: random.Random) -> Iterator[tuple[float, EventsArrived]]:
-    for job in ALERTS:
-        for i in range(int(SECONDS / ALERT_EVERY)):
-            now = (i + rng.random()) * ALERT_EVERY
-            yield now, EventsArrived(OperatorId(job.name, "detect"), now)
-    for job in BULK:
-        for i in range(int(SECONDS / BULK_EVERY)):
-            now = i * BULK_EVERY + 0.2 * rng.random()
-            for part in range(BULK_BURST):
-                progress = now - BULK_EVERY * (1 - (part + 1) / BULK_BURST)
-                yield now, EventsArrived(OperatorId(job.name, "parse"), progress)
-
-
-def _next_stage(message: Message) -> list[OperatorId]:
-    job, stage, _ = message.operator
-    following = {"detect": "notify", "parse": "sum"}.get(stage)
-    return [] if following is None else [OperatorId(job, following)]
-
-
-def contest(order: str, scheduler: Scheduler, seed: int) -> Outcome:
-    """Run the tenants once. Costs vary by a third, the same way in every run."""
-    spread = random.Random(seed + 1)
-    factors = [spread.uniform(0.67, 1.33) for _ in range(997)]
-
-    def cost(message: Message) -> float:
-        return COST[message.operator.stage] * factors[int(message.arrival * 1e6) % len(factors)]
-
-    node = VirtualNode(scheduler, cost, _next_stage)
-    for job in (*ALERTS, *BULK):
-        node.at(0.0, JobAdded(job))
-    for now, event in sorted(_arrivals(random.Random(seed)), key=lambda arrival: arrival[0]):
-        node.at(now, event)
-    done = node.run(until=SECONDS)
-    latencies = sorted(c.latency for c in done if c.message.operator.stage == "notify")
-    percentiles = quantiles(latencies, n=100)
-    target = ALERTS[0].target
-    return Outcome(
-        order=order,
-        p50=percentiles[49],
-        p99=percentiles[98],
-        met=sum(latency <= target for latency in latencies) / len(latencies),
-        bulk_messages=sum(c.message.operator.stage == "parse" for c in done),
-    )
-
-
-def run(*, seed: int, json: Path | None) -> None:
-    fifo = FirstInFirstOut()
-    orders = {
-        "FIFO": Scheduler(fifo, WORKERS, quantum=0.0),
-        "turns, 1 message": Scheduler(fifo, WORKERS, quantum=0.0, queue=FairShareQueue()),
-        "turns, 100 ms": Scheduler(fifo, WORKERS, quantum=0.1, queue=FairShareQueue()),
-        "deadlines": Scheduler(LeastLaxityFirst(), WORKERS),
-    }
-    outcomes = [contest(order, scheduler, seed) for order, scheduler in orders.items()]
+def run(*, seconds: float, warmup: float, plot: Path, json: Path | None) -> None:
     console = Console()
-    alert_target, bulk_target = (format_duration(jobs[0].target) for jobs in (ALERTS, BULK))
+    facts = machine()
+    console.print(describe(facts), style="dim")
+    tenants = [latency_sensitive(i) for i in range(2)] + [bulk(i, BULK_ROWS) for i in range(3)]
     console.print(
-        f"{len(ALERTS)} alert pipelines (target {alert_target}) share {WORKERS} workers with "
-        f"{len(BULK)} bulk aggregations (target {bulk_target}), {SECONDS:g} s of virtual time."
+        "Two alert queries (windows of 1 s, target 800 ms) beside three bulk aggregations of "
+        f"{BULK_ROWS:,} heavy rows a second each (target 2 h), on local\\[2]: first on stock "
+        f"Spark, then the same with Laxity. {warmup:.0f} s of warm-up and {seconds:.0f} s of "
+        "measurement each."
     )
-    table = Table("order", *(f"alerts {c}" for c in ("p50", "p99", "in time")), "bulk messages")
-    for outcome in outcomes:
-        table.add_row(
-            outcome.order,
-            format_duration(outcome.p50),
-            format_duration(outcome.p99),
-            f"{outcome.met:.1%}",
-            f"{outcome.bulk_messages:,}",
-        )
-    console.print(table)
+    outcomes = []
+    columns = TextColumn("{task.description:<20}"), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console) as progress:
+        for mode in MODES:
+            bar = progress.add_task(mode.name, total=warmup + seconds)
+            outcomes.append(
+                run_mode(
+                    mode,
+                    tenants,
+                    warmup=warmup,
+                    seconds=seconds,
+                    on_progress=partial(_advance, progress, bar),
+                )
+            )
+            progress.update(bar, completed=warmup + seconds)
+    console.print(_table(outcomes))
+    _verdict(console, outcomes)
+    _plot(outcomes, plot)
+    console.print(f"Latency of every answer over time: {plot}")
     if json is not None:
-        write_json(
-            json, {"command": f"laxity demo --seed {seed}", "rows": [asdict(o) for o in outcomes]}
+        rows = [
+            {"mode": o.mode, "answers": o.answers, "bulk": o.bulk_rows_per_second} for o in outcomes
+        ]
+        write_json(json, {"machine": facts, "outcomes": rows})
+
+
+def _advance(progress: Progress, bar: TaskID, done: float) -> None:
+    progress.update(bar, completed=done)
+
+
+def _table(outcomes: list[Outcome]) -> Table:
+    table = Table(title="Answers of the alert queries, and what bulk got done meanwhile")
+    table.add_column("", no_wrap=True)
+    for column in ("p50", "p99", "worst", "targets met", "bulk rows/s", "CPU"):
+        table.add_column(column, justify="right")
+    for o in outcomes:
+        table.add_row(
+            o.mode,
+            *(format_duration(o.percentile(share)) for share in (0.5, 0.99, 1.0)),
+            f"{o.met:.0%}",
+            f"{o.bulk_rows_per_second:,.0f}",
+            f"{o.cpu_cores:.2f} cores",
         )
-        console.print(f"written to {json}")
+    return table
+
+
+def _verdict(console: Console, outcomes: list[Outcome]) -> None:
+    stock, ours = outcomes
+    if ours.percentile(0.99) > 0:
+        ratio = stock.percentile(0.99) / ours.percentile(0.99)
+        console.print(f"p99 on stock Spark is {ratio:.1f} × what it is with Laxity.")
+
+
+def _plot(outcomes: list[Outcome], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4), width_ratios=(2, 1))
+    over_time: Axes = axes[0]
+    shares: Axes = axes[1]
+    for outcome, colour in zip(outcomes, ("#c44e52", "#4c72b0"), strict=True):
+        answers = sorted(outcome.answers, key=lambda a: a[1])
+        over_time.plot(
+            [at for _, at, _ in answers],
+            [latency for _, _, latency in answers],
+            "o",
+            color=colour,
+            markersize=4,
+            label=outcome.mode,
+        )
+        ordered = outcome.latencies
+        fractions = [(i + 1) / len(ordered) for i in range(len(ordered))]
+        shares.plot(ordered, fractions, color=colour, label=outcome.mode)
+    over_time.axhline(outcomes[0].target, color="grey", linestyle=":", label="target")
+    shares.axvline(outcomes[0].target, color="grey", linestyle=":")
+    over_time.set(xlabel="seconds", ylabel="latency (s)", title="Every answer of the alert queries")
+    shares.set(xlabel="latency (s)", ylabel="share of answers", title="Distribution", ylim=(0, 1))
+    for axis in (over_time, shares):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.3)
+    over_time.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
