@@ -86,7 +86,10 @@ def test_a_message_that_completes_a_window_is_due_for_that_window() -> None:
 def test_the_result_of_a_window_has_its_exact_arrival() -> None:
     """Behind a triggered window nothing is left to predict: the last event it needed has arrived,
     and that is what the target counts from, whatever the progress map believes."""
-    counts = converter("count")
+    biased = EventTimeMap()
+    for p in range(8):
+        biased.observe(float(p), p + 20.0)
+    counts = converter("count", progress=biased)
     triggering = PriorityContext(0, 10.0, 0.0, progress=10.0, time=10.0, target=50.0)
     message = sent("count", triggering, arrival=13.0, since=9.0)
     context = counts.build_at_operator(message, "top")
@@ -156,11 +159,12 @@ def test_lines_22_to_24_the_critical_path_adds_up_upstream() -> None:
     assert costs == {"alert": (4, 0), "top": (3, 4), "count": (2, 7), "parse": (1, 9)}
 
 
-def test_the_critical_path_is_the_dearest_branch() -> None:
+@pytest.mark.parametrize(("cheap", "dear"), [("b", "c"), ("c", "b")])
+def test_the_critical_path_is_the_dearest_branch(cheap: str, dear: str) -> None:
     job = Job.of("fan", 50, [Stage("a"), Stage("b"), Stage("c")], [("a", "b"), ("a", "c")])
     a = converter("a", job=job)
-    a.process_reply("b", ReplyContext(cost=2.0, path_cost=1.0))
-    a.process_reply("c", ReplyContext(cost=1.0, path_cost=7.0))
+    a.process_reply(cheap, ReplyContext(cost=2.0, path_cost=1.0))
+    a.process_reply(dear, ReplyContext(cost=1.0, path_cost=7.0))
     assert a.prepare_reply().path_cost == 8.0
 
 

@@ -105,6 +105,16 @@ def test_after_its_quantum_an_operator_goes_on_if_it_is_the_most_urgent() -> Non
     assert started(s.handle(MessageCompleted(0, cost=1.0), 1.0)) == [(0, ONE)]
 
 
+def test_equals_go_by_arrival_so_that_nobody_keeps_a_worker_for_ever() -> None:
+    s = Scheduler(FirstInFirstOut(), quantum=0.0)
+    for name in ("one", "two"):
+        s.handle(JobAdded(Job.of(name, 10, [Stage("read")])), 0.0)
+    for operator in (ONE, TWO, ONE, TWO):
+        s.handle(EventsArrived(operator, 0.0), 0.0)
+    order = [started(s.handle(MessageCompleted(0, cost=1.0), now)) for now in (1.0, 2.0, 3.0)]
+    assert order == [[(0, TWO)], [(0, ONE)], [(0, TWO)]]
+
+
 def test_a_job_leaves_with_what_it_has_queued() -> None:
     s = scheduler()
     s.handle(EventsArrived(ONE, 0.0), 0.0)

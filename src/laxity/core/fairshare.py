@@ -16,8 +16,7 @@ from laxity.core.queue import Next
 
 M = TypeVar("M")
 
-_OWN_TURN, _NEXT_TURN = 1.0, 0.0
-"""After its quantum an operator gives way to anybody who waits."""
+_NO_PRIORITY = 0.0
 
 
 class FairShareQueue(Generic[M]):
@@ -68,7 +67,7 @@ class FairShareQueue(Generic[M]):
             return None
         if operator not in self._busy:
             raise SchedulingError(f"operator {operator} is not running")
-        return operator, waiting.popleft()[1], _OWN_TURN
+        return operator, waiting.popleft()[1], _NO_PRIORITY
 
     def release(self, operator: Hashable) -> None:
         if operator not in self._messages:
@@ -79,11 +78,9 @@ class FairShareQueue(Generic[M]):
         if self._messages[operator]:
             self._turns.append(operator)
 
-    def peek(self) -> float | None:
-        return _NEXT_TURN if self._turns else None
-
-    def peek_from(self, operator: Hashable) -> float | None:
-        return _OWN_TURN if self._messages.get(operator) else None
+    def release_and_pop(self, operator: Hashable) -> Next[M] | None:
+        self.release(operator)
+        return self.pop()
 
     def pending(self, operator: Hashable) -> int:
         return len(self._messages.get(operator, ()))

@@ -86,7 +86,7 @@ class PriorityRule:
             time = t0 + slope * (self.frontier_progress(facts.progress) - p0)
             # The window waits for this message, so it is not complete before its arrival: after a
             # silence the line lies far in the past, and would make a message urgent beyond reason.
-            return time if time > arrival else arrival
+            return arrival if arrival > time else time
         return arrival
 
     def frontier_progress(self, progress: float) -> float:

@@ -230,28 +230,30 @@ class Scheduler:
         self._queue.push(message.operator, message, context.local, context.priority)
 
     def _continue(self, worker: int, running: _Running, now: float) -> list[Decision]:
-        """Peek and swap: stay with the operator, or let a more urgent one have the worker."""
+        """Within its quantum an operator stays. After it the most urgent one has the worker, which
+        may be the same again."""
         operator = running.message.operator
-        own, other = self._queue.peek_from(operator), self._queue.peek()
-        expired = now - running.operator_since >= self.quantum
-        if own is not None and not (expired and other is not None and other < own):
-            chosen = self._queue.pop_from(operator)
-            assert chosen is not None
-            self._running[worker] = _Running(chosen[1], running.job, now, running.operator_since)
-            return [RunMessage(worker, chosen[1])]
-        self._queue.release(operator)
-        self._idle.append(worker)
-        return []
+        since = running.operator_since
+        chosen = self._queue.pop_from(operator) if now - since < self.quantum else None
+        if chosen is None:
+            chosen, since = self._queue.release_and_pop(operator), now
+        if chosen is None:
+            self._idle.append(worker)
+            return []
+        return [self._start(worker, chosen[1], now, since)]
 
     def _dispatch(self, now: float) -> list[Decision]:
         decisions: list[Decision] = []
         while self._idle and (chosen := self._queue.pop()) is not None:
-            worker = self._idle.popleft()
-            message = chosen[1]
-            job = self._jobs[message.operator.job]
-            self._running[worker] = _Running(message, job, now, operator_since=now)
-            decisions.append(RunMessage(worker, message))
+            decisions.append(self._start(self._idle.popleft(), chosen[1], now, now))
         return decisions
+
+    def _start(
+        self, worker: int, message: Message, now: float, operator_since: float
+    ) -> RunMessage:
+        job = self._jobs[message.operator.job]
+        self._running[worker] = _Running(message, job, now, operator_since)
+        return RunMessage(worker, message)
 
     def _job(self, name: str) -> _JobState:
         try:

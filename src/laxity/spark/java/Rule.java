@@ -38,7 +38,8 @@ public final class Rule {
     if (base == CONSTANT) return 0.0;
     if (base == TOKEN) return token;
     if (base == FRONTIER && progress == progress) { // known: not NaN
-      return t0 + slope * (frontierProgress(progress) - p0);
+      double time = t0 + slope * (frontierProgress(progress) - p0);
+      return arrival > time ? arrival : time; // a window is not complete before what it waits for
     }
     return arrival;
   }
