@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as sf
 
+from laxity.core.windows import next_boundary
 from laxity.spark.plan import read_semantics
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def test_results_leave_when_the_plan_says(
         return spark.table(name).collect()
 
     first = START + 5
-    frontier = window.next_end(first) + window.delay
+    frontier = next_boundary(first, window.slide, window.origin) + window.delay
     assert results_after(first, 1) == []
     assert results_after(frontier - 0.001, 2) == []
     assert results_after(frontier, 3) != []
