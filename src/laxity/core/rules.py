@@ -30,6 +30,10 @@ class Base(IntEnum):
     TOKEN = 3
 
 
+CONSTANT, ARRIVAL, FRONTIER, TOKEN = Base
+"""The members as plain names: looking one up in its class costs as much as an evaluation."""
+
+
 class Facts(NamedTuple):
     """What is known of one message when its priority is asked for.
 
@@ -75,11 +79,11 @@ class PriorityRule:
 
     def base_value(self, facts: Facts) -> float:
         base = self.base
-        if base == Base.CONSTANT:
+        if base is CONSTANT:
             return 0.0
-        if base == Base.TOKEN:
+        if base is TOKEN:
             return facts.token
-        if base == Base.FRONTIER and facts.progress == facts.progress:  # known: not NaN
+        if base is FRONTIER and facts.progress == facts.progress:  # known: not NaN
             p0, t0, slope = self.line
             return t0 + slope * (self.frontier_progress(facts.progress) - p0)
         return facts.arrival
