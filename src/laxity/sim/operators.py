@@ -81,6 +81,7 @@ class Operator:
         "_low",
         "_pane",
         "_panes",
+        "bound",
         "congested",
         "cost",
         "job",
@@ -123,6 +124,8 @@ class Operator:
         """Both for schedulers that keep an operator's messages with it."""
         self.last_worker: Any = -1
         self.pending = 0
+        self.bound = 1
+        """Pending messages at which the job's sources are held."""
         self.congested = False
         self._inputs: list[float] = []
         self._low = -math.inf
@@ -134,6 +137,10 @@ class Operator:
     def add_input(self) -> int:
         self._inputs.append(-math.inf)
         return len(self._inputs) - 1
+
+    @property
+    def inputs(self) -> int:
+        return len(self._inputs)
 
     def execute(self, message: Message) -> tuple[float, list[Result] | None]:
         """What `message` costs here and the results it triggers."""

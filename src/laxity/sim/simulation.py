@@ -68,6 +68,7 @@ class Simulation:
                     # Round robin, each job from another node: small stages spread as well.
                     node = self.nodes[(operator.partition + index) % cluster.nodes]
                     operator.node = node
+                    operator.bound = cluster.mailbox * operator.inputs
                     node.add_operator(operator)
             for stage, specs in flow.sources.items():
                 for operator, spec in zip(run.stages[stage], specs, strict=True):
@@ -96,7 +97,7 @@ class Simulation:
             if now >= self._measure_from:
                 job.result.rows += message.rows
             source.give_back(now)
-        elif operator.congested and operator.pending <= self.cluster.mailbox // 2:
+        elif operator.congested and operator.pending <= operator.bound // 2:
             self._relieve(now, operator)
         if results is None:
             return
@@ -139,7 +140,7 @@ class Simulation:
                     message.context = contexts.at_operator(cause, stage)
                 self.submitted += 1
                 receiver.pending += 1
-                if receiver.pending >= self.cluster.mailbox and not receiver.congested:
+                if receiver.pending >= receiver.bound and not receiver.congested:
                     receiver.congested = True
                     job.congested += 1
                 if receiver.node is operator.node:

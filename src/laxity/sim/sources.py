@@ -55,9 +55,7 @@ class Source:
         self._lag = spec.delay + simulation.cluster.network_delay
         self._transfer = simulation.cluster.network_delay
         contexts = operator.job.contexts
-        self.contexts = (
-            None if contexts is None else contexts.sources[operator.job.id_of(operator)]
-        )
+        self.contexts = None if contexts is None else contexts.sources[operator.job.id_of(operator)]
         self.credit = simulation.cluster.mailbox
         self.blocked = False
         self.sent = 0
