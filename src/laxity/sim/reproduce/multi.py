@@ -7,7 +7,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from laxity.core.policies.api import Situation
-from laxity.core.policies.deadline import LeastLaxityFirst
+from laxity.core.policies.deadline import EarliestDeadlineFirst, LeastLaxityFirst
+from laxity.core.policies.simple import ShortestJobFirst
+from laxity.core.policies.token import TokenFairSharing
 from laxity.core.rules import PriorityRule
 from laxity.sim.cluster import Cluster
 from laxity.sim.reproduce import plots
@@ -47,13 +49,18 @@ def scheduler(name: str, seed: int = 1) -> Scheduler:
     """By name, because points travel between processes."""
     if name.startswith("sigma="):
         return Cameo(perturb=Misjudge(float(name[6:]), seed), name=name)
-    return {
+    known: dict[str, Scheduler] = {
         "cameo": Cameo(),
         "fifo": Fifo(),
         "orleans": Orleans(),
         "slots": Slots(),
         "no semantics": Cameo(WithoutSemantics(), name="no semantics"),
-    }[name]
+        "llf": Cameo(LeastLaxityFirst()),
+        "edf": Cameo(EarliestDeadlineFirst()),
+        "sjf": Cameo(ShortestJobFirst()),
+        "token": Cameo(TokenFairSharing()),
+    }
+    return known[name]
 
 
 class Mix(NamedTuple):
