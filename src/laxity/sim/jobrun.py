@@ -68,8 +68,10 @@ class JobRun:
         return OperatorId(self.name, operator.stage, operator.partition)
 
     def results_due(self, start: float, end: float) -> float:
-        """Window results whose event time falls into the measured stretch, over all sinks; zero
-        where a sink has no window before it (then nothing can be said)."""
+        """Window results whose event time falls into the measured stretch and whose deadline has
+        passed, over all sinks. Zero where a sink has no window before it (then nothing can be
+        said)."""
+        end -= self.target
         due = 0.0
         first = min(spec.start for specs in self.dataflow.sources.values() for spec in specs)
         last = max(spec.stop for specs in self.dataflow.sources.values() for spec in specs)

@@ -110,7 +110,9 @@ class JobResult:
     latencies: Latencies = field(default_factory=Latencies)
     rows: float = 0.0
     expected: float = 0.0
-    """Results that were due in the measured time: those that never came are misses too."""
+    """Results whose deadline has passed: those that never came are misses too."""
+    behind: float = 0.0
+    """Seconds of event time by which the slowest source trails because it was held back."""
 
     @property
     def success(self) -> float:
@@ -145,6 +147,7 @@ class RunResult:
             Latencies.merged(job.latencies for job in jobs),
             sum(job.rows for job in jobs),
             sum(job.expected for job in jobs),
+            max((job.behind for job in jobs), default=0.0),
         )
 
     def throughput(self, group: str) -> float:

@@ -168,6 +168,9 @@ class Simulation:
         busy = sum(node.busy_time for node in self.nodes) - busy
         for job in self.jobs:
             job.result.expected = job.results_due(warmup, warmup + duration)
+        for source in self.sources:
+            result = source.job.result
+            result.behind = max(result.behind, source.behind(warmup + duration))
         return RunResult(
             self.scheduler.name,
             duration,

@@ -28,7 +28,6 @@ class Source:
     __slots__ = (
         "_at",
         "_batch",
-        "_job",
         "_lag",
         "_operator",
         "_random",
@@ -39,6 +38,7 @@ class Source:
         "blocked",
         "contexts",
         "credit",
+        "job",
         "sent",
     )
 
@@ -48,7 +48,7 @@ class Source:
         self._simulation = simulation
         self._at = simulation.engine.at
         self._operator = operator
-        self._job = operator.job
+        self.job = operator.job
         self._spec = spec
         self._random = random.random
         self._volume = None if spec.volume is None else partial(spec.volume, random)
@@ -75,10 +75,10 @@ class Source:
         self._at(arrival, self._arrive, None)
 
     def _arrive(self, now: float, _: object) -> None:
-        if self.credit <= 0 or self._job.congested:
+        if self.credit <= 0 or self.job.congested:
             if not self.blocked:
                 self.blocked = True
-                self._job.blocked.append(self)
+                self.job.blocked.append(self)
             return
         self.credit -= 1
         self.sent += 1
@@ -97,10 +97,16 @@ class Source:
     def give_back(self, now: float) -> None:
         """A batch was processed: its credit returns, and a source that waited goes on."""
         self.credit += 1
-        if self.blocked and not self._job.congested:
+        if self.blocked and not self.job.congested:
             self.resume(now)
 
     def resume(self, now: float) -> None:
         self.blocked = False
-        self._job.blocked.remove(self)
+        self.job.blocked.remove(self)
         self._at(now + self._transfer, self._arrive, None)
+
+    def behind(self, now: float) -> float:
+        """Seconds by which the next batch is late because the source was held back."""
+        spec = self._spec
+        cut = self._batch * spec.interval
+        return 0.0 if cut > spec.stop else max(0.0, now - cut - self._lag - spec.jitter)

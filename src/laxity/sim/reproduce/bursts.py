@@ -172,9 +172,18 @@ class SkewedSources(NamedTuple):
         for (load, name), result in results.items():
             for kind in _KINDS:
                 own = result.group(kind)
-                rows.append({"load": load, "scheduler": name, "type": kind, "target_s": targets[kind],
-                             "success": own.success, "p50_s": own.latencies.p50,
-                             "p99_s": own.latencies.p99, "utilisation": result.busy})  # fmt: skip
+                rows.append(
+                    {
+                        "load": load,
+                        "scheduler": name,
+                        "type": kind,
+                        "target_s": targets[kind],
+                        "success": own.success,
+                        "p50_s": own.latencies.p50,
+                        "p99_s": own.latencies.p99,
+                        "utilisation": result.busy,
+                    }
+                )
         claims = []
         paper = {
             ("orleans", "type 1"): 0.002, ("orleans", "type 2"): 0.015,

@@ -40,7 +40,7 @@ class Bench:
 
     def compute(
         self, function: Callable[..., Any], points: Mapping[Any, tuple[Any, ...]]
-    ) -> dict[Hashable, Any]:
+    ) -> dict[Any, Any]:
         """function(*arguments) for each point, by key, in the order of `points`."""
         self.on_point(0, len(points))
         if self.processes == 1:

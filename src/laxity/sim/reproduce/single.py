@@ -231,7 +231,7 @@ class Policies(NamedTuple):
             ("mixed", name): tuple(Mix(name, 12, 15_000.0, duration=duration, seed=bench.seed))
             for name in _POLICIES
         }
-        multi = bench.compute(run_mix, mixes)
+        multi: dict[Any, RunResult] = bench.compute(run_mix, mixes)
         rows = _rows(single)
         for (_, name), result in multi.items():
             own = result.group(GROUP_1).latencies
@@ -241,14 +241,15 @@ class Policies(NamedTuple):
 
         def p99(query: str, name: str) -> float:
             if query == "mixed":
-                return float(multi[query, name].group(GROUP_1).latencies.p99)
+                return multi[query, name].group(GROUP_1).latencies.p99
             return _latencies(single[query, name]).p99
 
         queries = (*IPQ[:3], "mixed")
         apart = max(abs(p99(q, "edf") / p99(q, "llf") - 1) for q in (*IPQ, "mixed"))
         sjf = {q: p99(q, "sjf") / min(p99(q, "llf"), p99(q, "edf")) for q in queries}
         report = Report(self.name, self.title, rows, [
-            Claim("EDF and LLF differ in p99 by at most", "comparable", f"{apart:.0%}", apart < 0.2),
+            Claim("EDF and LLF differ in p99 by at most", "comparable", f"{apart:.0%}",
+                  apart < 0.2),
             Claim("SJF's p99 against the better of LLF and EDF", "consistently worse",
                   ", ".join(f"{q} {r:.2f} ×" for q, r in sjf.items()), min(sjf.values()) > 1.0),
         ])  # fmt: skip
