@@ -15,7 +15,7 @@ from laxity.core.errors import UnknownOperatorError
 from laxity.core.jobs import Job
 from laxity.core.policies.api import Policy, Situation
 from laxity.core.progress import ProgressMap
-from laxity.core.rules import Base, Facts, PriorityRule
+from laxity.core.rules import CONSTANT, FRONTIER, TOKEN, Facts, PriorityRule
 from laxity.core.tokens import NO_TOKEN, TokenBucket
 from laxity.core.windows import Window
 
@@ -153,11 +153,11 @@ class ContextConverter:
             frontier = target.window.frontier(since)
         time = rule.base_value(Facts(arrival, since, token))
         priority = time + rule.offset
-        if rule.base == Base.CONSTANT:
+        if rule.base is CONSTANT:
             local = 0.0  # no opinion: in order of arrival
-        elif rule.base != Base.TOKEN:
+        elif rule.base is not TOKEN:
             local = frontier if frontier == frontier else arrival
-        if rule.base != Base.FRONTIER:
+        if rule.base is not FRONTIER:
             time = arrival
         return PriorityContext(next(self._ids), local, priority, frontier, time, self.target, token)
 

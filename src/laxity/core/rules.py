@@ -30,6 +30,10 @@ class Base(IntEnum):
     TOKEN = 3
 
 
+CONSTANT, ARRIVAL, FRONTIER, TOKEN = Base
+"""The members as plain names: looking one up in its class costs as much as an evaluation."""
+
+
 class Facts(NamedTuple):
     """What is known of one message when its priority is asked for.
 
@@ -76,12 +80,12 @@ class PriorityRule:
 
     def base_value(self, facts: Facts) -> float:
         base = self.base
-        if base == Base.CONSTANT:
+        if base is CONSTANT:
             return 0.0
-        if base == Base.TOKEN:
+        if base is TOKEN:
             return facts.token
         arrival = facts.arrival
-        if base == Base.FRONTIER and facts.progress == facts.progress:  # known: not NaN
+        if base is FRONTIER and facts.progress == facts.progress:  # known: not NaN
             p0, t0, slope = self.line
             time = t0 + slope * (self.frontier_progress(facts.progress) - p0)
             # The window waits for this message, so it is not complete before its arrival: after a

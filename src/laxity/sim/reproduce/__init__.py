@@ -1,0 +1,1 @@
+"""Cameo's evaluation (§6), figure by figure, in the simulator."""

@@ -1,0 +1,227 @@
+"""Not in the paper: how fast the simulator is, and how much its fitted numbers decide."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from laxity.sim.cluster import Cluster
+from laxity.sim.engine import Engine
+from laxity.sim.reproduce import multi, plots
+from laxity.sim.reproduce.bursts import pareto_mix
+from laxity.sim.reproduce.report import Claim, Report, Row
+from laxity.sim.reproduce.runner import Bench
+from laxity.sim.results import RunResult
+from laxity.sim.simulation import Simulation, simulate
+from laxity.sim.workloads import GROUP_1, MERGE_1, mixed
+
+_OPERATORS, _WORKERS, _COST = 1000, 16, 0.01
+
+
+def kernel_heap(until: float) -> float:
+    """Events a second of an almost empty model on our loop: 1,000 periodic operators, one queue."""
+    engine = Engine()
+    idle, waiting, done = _WORKERS, 0, 0
+
+    def finished(now: float, _: object) -> None:
+        nonlocal idle, waiting, done
+        done += 1
+        if waiting:
+            waiting -= 1
+            engine.at(now + _COST, finished)
+        else:
+            idle += 1
+
+    def tick(now: float, _: object) -> None:
+        nonlocal idle, waiting
+        engine.at(now + 1.0, tick)
+        if idle:
+            idle -= 1
+            engine.at(now + _COST, finished)
+        else:
+            waiting += 1
+
+    for n in range(_OPERATORS):
+        engine.at(n / _OPERATORS, tick)
+    started = time.perf_counter()
+    engine.run(until)
+    return 2 * done / (time.perf_counter() - started)
+
+
+def kernel_simpy(until: float) -> float | None:
+    """The same model as SimPy's documentation would write it; None without SimPy."""
+    try:
+        import simpy
+    except ImportError:
+        return None
+    world = simpy.Environment()
+    workers = simpy.Resource(world, _WORKERS)
+    done = 0
+
+    def message() -> Any:
+        nonlocal done
+        with workers.request() as request:
+            yield request
+            yield world.timeout(_COST)
+        done += 1
+
+    def source(n: int) -> Any:
+        yield world.timeout(n / _OPERATORS)
+        while True:
+            world.process(message())
+            yield world.timeout(1.0)
+
+    for n in range(_OPERATORS):
+        world.process(source(n))
+    started = time.perf_counter()
+    world.run(until=until)
+    return 2 * done / (time.perf_counter() - started)
+
+
+def speed_of(name: str, seed: int) -> tuple[float, float, int]:
+    """(events a second, growth of memory in MiB over the second half, operators)."""
+    flows = mixed(10, 15_000.0)
+    simulation = Simulation(flows, Cluster(), multi.scheduler(name), seed=seed)
+    operators = sum(len(job.operators) for job in simulation.jobs)
+    simulation.engine.run(10.0)
+    handled, peak = simulation.engine.handled, _peak()
+    started = time.perf_counter()
+    simulation.engine.run(30.0)
+    rate = (simulation.engine.handled - handled) / (time.perf_counter() - started)
+    return rate, _peak() - peak, operators
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Speed(NamedTuple):
+    name: str = "speed"
+    title: str = "events a second of the simulator"
+
+    def run(self, bench: Bench) -> Report:
+        names = ("cameo", "fifo", "orleans", "slots")
+        rounds = bench.pick(3, 1)
+        found = {name: max(speed_of(name, bench.seed) for _ in range(rounds)) for name in names}
+        loop = max(kernel_heap(60.0) for _ in range(rounds))
+        library = kernel_simpy(60.0)
+        rows: list[Row] = [
+            {"what": name, "events_per_s": rate, "memory_growth_mib": grown, "operators": operators}
+            for name, (rate, grown, operators) in found.items()
+        ]
+        rows.append({"what": "empty model, our loop", "events_per_s": loop})
+        claims = [
+            Claim(f"{name}, {operators} operators: events/s", "goal 200,000", f"{rate:,.0f}",
+                  rate >= 200_000)
+            for name, (rate, _, operators) in found.items()
+        ]  # fmt: skip
+        growth = max(grown for _, grown, _ in found.values())
+        claims.append(
+            Claim("memory growth over 20 s more", "flat", f"{growth:.1f} MiB", growth < 16)
+        )
+        if library is not None:
+            rows.append({"what": "empty model, simpy", "events_per_s": library})
+            claims.append(Claim("the same almost empty model: our loop against SimPy", "(ours)",
+                                f"{loop:,.0f} against {library:,.0f}", loop > library))  # fmt: skip
+        return Report(self.name, self.title, rows, claims)
+
+
+class Variant(NamedTuple):
+    """What is different from the numbers everything else uses."""
+
+    label: str
+    mailbox: int = Cluster().mailbox
+    merge: float = MERGE_1.per_row
+
+
+VARIANTS = (
+    Variant("as used"),
+    Variant("mailbox 4", mailbox=4),
+    Variant("mailbox 8", mailbox=8),
+    Variant("mailbox 32", mailbox=32),
+    Variant("group 1 merges at 8 us a row", merge=8e-6),
+)
+LAWS: dict[str, dict[str, float]] = {
+    "as used: shape 1.3, cap 1000, 2 s": {},
+    "shape 1.3, cap 100, 1 s": {"cap": 100.0, "hold": 1.0},
+    "shape 1.5, cap 100, 1 s": {"shape": 1.5, "cap": 100.0, "hold": 1.0},
+    "shape 1.2, cap 1000, 1 s": {"shape": 1.2, "hold": 1.0},
+    "shape 1.1, cap 1000, 1 s": {"shape": 1.1, "hold": 1.0},
+    "shape 1.2, cap 1000, 3 s": {"shape": 1.2, "hold": 3.0},
+}
+
+
+def run_variant(variant: tuple[Any, ...], name: str, duration: float, seed: int) -> RunResult:
+    chosen = Variant(*variant)
+    flows = mixed(18, 15_000.0)
+    for flow in flows[:4]:
+        for stage, cost in flow.costs.items():
+            if stage != "local":
+                flow.costs[stage] = replace(cost, per_row=chosen.merge)  # type: ignore[index]
+    cluster = replace(Cluster(), mailbox=chosen.mailbox)
+    return simulate(
+        flows, cluster, multi.scheduler(name), duration=duration, warmup=10.0, seed=seed
+    )
+
+
+def run_law(law: dict[str, float], name: str, duration: float, seed: int) -> RunResult:
+    flows = pareto_mix(8000.0, seed, **law)
+    return simulate(
+        flows, Cluster(), multi.scheduler(name), duration=duration, warmup=11.0, seed=seed
+    )
+
+
+class Sensitivity(NamedTuple):
+    """How figures 8b (heaviest point) and 9 move with the numbers that were fitted."""
+
+    name: str = "sensitivity"
+    title: str = "the factors under other numbers than the fitted ones"
+
+    def run(self, bench: Bench) -> Report:
+        schedulers = ("cameo", "orleans", "fifo")
+        duration = bench.pick(20.0, 8.0)
+        variants = bench.compute(run_variant, {
+            (v.label, name): (tuple(v), name, duration, bench.seed)
+            for v in bench.pick(VARIANTS, VARIANTS[::4])
+            for name in schedulers
+        })  # fmt: skip
+        laws = bench.compute(run_law, {
+            (label, name): (law, name, bench.pick(200.0, 30.0), bench.seed)
+            for label, law in bench.pick(LAWS, dict(list(LAWS.items())[:2])).items()
+            for name in schedulers
+        })  # fmt: skip
+        rows: list[Row] = []
+        claims: list[Claim] = []
+        for figure, results in (("8b", variants), ("9", laws)):
+            for label in dict.fromkeys(key[0] for key in results):
+                text = []
+                worse = True
+                for name in schedulers[1:]:
+                    own = results[label, name].group(GROUP_1).latencies
+                    cameo = results[label, "cameo"].group(GROUP_1).latencies
+                    median, tail = own.p50 / cameo.p50, own.p99 / cameo.p99
+                    worse = worse and min(median, tail) > 1
+                    rows.append({"figure": figure, "variant": label, "scheduler": name,
+                                 "median_factor": median, "p99_factor": tail})  # fmt: skip
+                    text.append(f"{name} {median:.1f} × / {tail:.1f} ×")
+                claims.append(Claim(f"figure {figure}, {label}", "Cameo is better",
+                                    "; ".join(text), worse))  # fmt: skip
+        report = Report(self.name, self.title, rows, claims)
+        path = bench.out / f"{self.name}.png"
+        with plots.figure(path, 1, title=self.title, height=4.5) as (axis,):
+            labels = list(dict.fromkeys(f"{r['figure']}: {r['variant']}" for r in rows))
+            for name, offset in (("orleans", -0.2), ("fifo", 0.2)):
+                own = [r["p99_factor"] for r in rows if r["scheduler"] == name]
+                at = [n + offset for n in range(len(labels))]
+                axis.barh(at, own, 0.35, label=name, color=plots.colour(name))
+            axis.set_yticks(range(len(labels)), labels, fontsize=7)
+            axis.set_xscale("log")
+            axis.set_xlabel("group 1 p99 against Cameo's")
+            axis.legend(fontsize=8)
+        report.files.append(path)
+        return report
+
+
+EXPERIMENTS = (Speed(), Sensitivity())
