@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 from laxity._version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from laxity.core.policies import Policy
     from laxity.spark import Laxity
+    from laxity.spark.recorder import Recorder
 
-__all__ = ["__version__", "attach"]
+__all__ = ["__version__", "attach", "record"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
@@ -24,3 +27,10 @@ def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
     from laxity.spark import attach  # only here is PySpark needed
 
     return attach(spark, policy, **settings)
+
+
+def record(path: str | Path) -> Recorder:
+    """Record the attached application to a file that `laxity simulate` reads."""
+    from laxity.spark import current
+
+    return current().record(path)

@@ -88,6 +88,7 @@ class QueryModel:
         """The batch without data that emits what a watermark has completed."""
         self.batch_work = CostProfile()
         self.interval = CostProfile()
+        self.rows = CostProfile()
         self.rate = RateMeter()
         self.last_batch: BatchDone | None = None
         self.last_rows = 0
@@ -126,6 +127,7 @@ class QueryModel:
             self.interval.update(max(0.0, batch.started - before.started))
         if batch.rows:
             self.last_rows = batch.rows
+            self.rows.update(float(batch.rows))
             self.rate.add(batch.ended, batch.rows)
             self._pending_limit = self._resize(batch, stages, urgent_others)
         window = self.semantics.window if self.semantics else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,14 @@ from laxity.spark.errors import (
     AlreadyAttachedError,
     DuplicateQueryError,
     InvalidCapError,
+    InvalidSettingError,
     NotAttachedError,
 )
 from laxity.spark.loop import Loop
 from laxity.spark.model import QueryModel
 from laxity.spark.plan import read_semantics
 from laxity.spark.query import Query
+from laxity.spark.recorder import Recorder
 from laxity.spark.settings import Settings
 from laxity.spark.status import QueryStatus, Status
 from laxity.spark.threads import ThreadPriorities
@@ -85,6 +88,7 @@ class Laxity:
         self._threads = ThreadPriorities(tell=self._tell) if settings.host else None
         self._lock = threading.RLock()
         self._detached = False
+        self._recorders: list[Recorder] = []
         self._bridge.install()
         self._loop = Loop(self._tick, settings.period, self._clock)
         _attached.append(self)
@@ -236,6 +240,18 @@ class Laxity:
                 sort_seconds=controller.capacity.sort_nanos / 1e9,
             )
 
+    def record(self, path: str | Path) -> Recorder:
+        """Write rates, windows, stage costs and latencies to a file that `laxity simulate`
+        reads, until the recorder is stopped or Laxity detached."""
+        self._check_attached()
+        try:
+            recorder = Recorder(path, self._recorders.remove)
+        except OSError as error:
+            raise InvalidSettingError(f"cannot record to {path}: {error.strerror}") from error
+        with self._lock:
+            self._recorders.append(recorder)
+        return recorder
+
     def model(self, name: str) -> QueryModel:
         self._check_attached()
         with self._lock:
@@ -257,6 +273,10 @@ class Laxity:
             report = parse_report(self._bridge.exchange(decisions.encode()))
             for seen in self._controller.handle(report, now):
                 self._adopt(seen)
+            for recorder in self._recorders:
+                recorder.tick(
+                    self._controller.models.values(), self._controller.capacity.cores, now
+                )
             if self._threads is not None:
                 lax = {m.id: not m.is_urgent for m in self._controller.models.values()}
                 self._threads.apply(report.threads, lax)
@@ -305,6 +325,8 @@ class Laxity:
             if self in _attached:
                 _attached.remove(self)
         self._loop.stop()
+        for recorder in list(self._recorders):
+            recorder.stop()
         if not self._bridge.stopped:
             self._bridge.uninstall()
             if self._threads is not None:
