@@ -33,7 +33,7 @@ java:
 	  echo "Spark runs on Java 17 or newer; $(JAVA) is version $${major:-unknown}."; \
 	  echo "Install a newer one, or set JAVA_HOME to it."; exit 1; }
 
-demo: $(STAMP)  ## See it work: the same tenants under stock scheduling and under deadlines
+demo: java $(STAMP)  ## See it work: the same tenants under stock scheduling and under deadlines
 	@$(BIN)/laxity demo
 
 test: java $(STAMP) lint  ## Lint, types and all tests (this is what CI runs)

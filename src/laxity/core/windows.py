@@ -14,10 +14,11 @@ from laxity.core.errors import InvalidWindowError
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Windows of `size` that start every `slide`, the first at `origin`.
+    """Windows of `size`, one ending every `slide`, one of them at `origin`.
 
     A result for the window that ends at W is due once the stream's progress reaches W + `delay`
-    (`delay` is a watermark's allowance for late events; zero where there is none).
+    (`delay` is a watermark's allowance for late events; zero where there is none). Where `slide`
+    divides `size`, as it nearly always does, windows start at these moments too.
     """
 
     size: float

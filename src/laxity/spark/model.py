@@ -206,6 +206,7 @@ class QueryModel:
             urgent=self.is_urgent,
             paused=self.paused,
             max_hold=self.settings.max_hold,
+            pace=min(0.2, 0.02 * self.effective_target),
             batch_work=self.batch_work.mean,
             token_rate=token_rate,
             source_limit=limit,

@@ -45,6 +45,7 @@ class QueryDecision:
     urgent: bool
     paused: bool
     max_hold: float
+    pace: float = 0.0
     batch_work: float = 0.0
     token_rate: float = 0.0
     source_limit: int | None = None
@@ -69,6 +70,7 @@ class QueryDecision:
             urgent=self.urgent,
             paused=self.paused,
             hold=self.max_hold,
+            pace=self.pace,
             work=self.batch_work,
             tokens=self.token_rate,
             stages=stages,

@@ -81,6 +81,7 @@ public final class Gate {
     try {
       hub.trip("moment");
       stream.watermark = stream.plannedWatermark();
+      rest(stream);
       hold(stream, asked);
       hub.slots.drawToken(stream, asked);
     } catch (InterruptedException stop) {
@@ -107,6 +108,20 @@ public final class Gate {
     synchronized (lock) {
       if (admitted.remove(stream)) lock.notifyAll();
     }
+  }
+
+  /**
+   * Spark looks for new data a hundred times a second, for every query. One that has time can look less often when there
+   * was nothing: the driver's CPU goes to those that have none.
+   */
+  private void rest(Stream stream) throws InterruptedException {
+    long batch = nextBatch(stream);
+    boolean inVain = batch == stream.lastBatch;
+    stream.lastBatch = batch;
+    Decisions d = inVain ? hub.decisions(Hub.now()) : null;
+    QueryRule rule = d == null ? null : d.query(stream.id);
+    if (rule == null || !d.gate || rule.urgent || rule.pace <= 0 || !urgentQueriesExist(d)) return;
+    Thread.sleep((long) (rule.pace * 1000));
   }
 
   private void hold(Stream stream, double asked) throws InterruptedException {

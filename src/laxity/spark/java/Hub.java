@@ -65,6 +65,8 @@ public final class Hub {
     }
     applyLimits(text);
     gate.wake();
+    // Offers are made when something happens; a cap lifted just now is nothing Spark would see.
+    if (pool != null && pool.someWait()) pool.revive();
     StringBuilder out = new StringBuilder();
     for (Object line = lines.poll(); line != null; line = lines.poll()) {
       lineCount.decrementAndGet();

@@ -87,7 +87,7 @@ public final class LaxityPool extends Pool {
       moveTaskSets(this, stockBuilder);
       seats.clear();
     }
-    scheduler.backend().reviveOffers();
+    revive();
   }
 
   private static void moveTaskSets(Pool from, SchedulableBuilder to) {
@@ -242,6 +242,17 @@ public final class LaxityPool extends Pool {
       if (queryId.equals(seat.queryId)) total += seat.tasks.numTasks() - seat.tasks.tasksSuccessful();
     }
     return total;
+  }
+
+  boolean someWait() {
+    for (Iterator i = seats.values().iterator(); i.hasNext(); ) {
+      if (((Seat) i.next()).tasks.isSchedulable()) return true;
+    }
+    return false;
+  }
+
+  void revive() {
+    scheduler.backend().reviveOffers();
   }
 
   void describe(StringBuilder out) {

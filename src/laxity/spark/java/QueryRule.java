@@ -15,6 +15,8 @@ public final class QueryRule {
   public final boolean urgent;
   public final boolean paused;
   public final double maxHold;
+  /** How long to leave the sources alone after looking there in vain, while urgent queries exist. */
+  public final double pace;
   /** The work of one micro-batch in task-seconds, and the tenant's tokens (task-seconds a second). */
   public final double batchWork;
   public final double tokenRate;
@@ -28,6 +30,7 @@ public final class QueryRule {
     urgent = f.flag("urgent");
     paused = f.flag("paused");
     maxHold = f.number("hold", 0);
+    pace = f.number("pace", 0);
     batchWork = f.number("work", 0);
     tokenRate = f.number("tokens", 0);
     Map offsets = new HashMap();

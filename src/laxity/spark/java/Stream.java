@@ -29,6 +29,8 @@ public final class Stream {
   public volatile int state = IDLE;
   public volatile double stateSince;
   public volatile double lastRead = Double.NaN;
+  /** The batch the gate was last passed for; the same again means that there was no data. */
+  public long lastBatch = -1;
   public volatile boolean gated;
   public volatile boolean announced;
   public volatile String unmanaged; // why this query is left alone, or null
