@@ -32,6 +32,17 @@ def core(
     run(pairs=pairs, repeats=repeats, quick=quick, json=json)
 
 
+@bench.command()
+def spark(
+    json: JsonFile = None,
+    seconds: Annotated[float, typer.Option(min=5, help="Measured seconds a setting.")] = 20.0,
+) -> None:
+    """What an attached Laxity costs the driver: its loop, and the pool's order."""
+    from laxity.bench.spark_cost import run
+
+    run(seconds=seconds, json=json)
+
+
 def demo(
     json: JsonFile = None,
     seconds: Annotated[float, typer.Option(min=10, help="Measured seconds a mode.")] = 50.0,

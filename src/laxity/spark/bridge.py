@@ -210,6 +210,10 @@ class Bridge:
         """Make one of the hooks throw (order, submit, moment, size, slots, files): for tests."""
         self._hub.setFault(hook)
 
+    def time_sort(self, calls: int) -> float:
+        """Seconds the pool takes to order what waits now, for the benchmark."""
+        return float(self._pool.timeSort(calls))
+
     def evaluate_rule(self, numbers: list[float], facts: list[float]) -> float:
         """The Java twin's answer, for the test that compares it with Python's."""
         constructor = self._class("Rule").getConstructors()[0]

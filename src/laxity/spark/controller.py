@@ -28,6 +28,7 @@ class Capacity:
     waiting: dict[str, int] = field(default_factory=dict)
     sorts: int = 0
     sort_nanos: int = 0
+    exchange_nanos: int = 0
 
 
 class Controller:
@@ -70,6 +71,7 @@ class Controller:
         capacity.cores, capacity.reserved = report.cores, report.reserved
         capacity.running, capacity.waiting = report.running, report.waiting
         capacity.sorts, capacity.sort_nanos = report.sorts, report.sort_nanos
+        capacity.exchange_nanos = report.exchange_nanos
         for notice in report.notices:
             self.tell(notice.message, key=notice.key)
         unknown = [seen for seen in report.streams if seen.id not in self.models]

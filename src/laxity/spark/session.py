@@ -235,7 +235,7 @@ class Laxity:
                 overload=over,
                 notices=tuple(controller.notices),
                 loop_alive=self._loop.alive,
-                loop_cpu=self._loop.cpu_seconds,
+                loop_cpu=self._loop.cpu_seconds + controller.capacity.exchange_nanos / 1e9,
                 sorts=controller.capacity.sorts,
                 sort_seconds=controller.capacity.sort_nanos / 1e9,
             )

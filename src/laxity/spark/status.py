@@ -73,6 +73,7 @@ class Status:
     notices: tuple[str, ...]
     loop_alive: bool
     loop_cpu: float
+    """CPU seconds the loop has taken, in Python and in the JVM."""
     sorts: int
     sort_seconds: float
 

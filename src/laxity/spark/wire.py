@@ -203,6 +203,7 @@ class Report:
     reserved: int = 0
     sorts: int = 0
     sort_nanos: int = 0
+    exchange_nanos: int = 0
 
 
 _STATES = ("idle", "held", "running")
@@ -239,6 +240,8 @@ def parse_report(text: str) -> Report:
             report.waiting[f["id"]] = int(f["waiting"])
         elif kind == "K":
             report.cores, report.reserved = int(f["cores"]), int(f["reserved"])
+        elif kind == "X":
+            report.exchange_nanos = int(f["nanos"])
         elif kind == "P":
             report.sorts, report.sort_nanos = int(f["sorts"]), int(f["nanos"])
     return report

@@ -32,6 +32,7 @@ public final class Hub {
   private volatile Decisions decisions = new Decisions("", 0);
   private volatile boolean stale = true;
   private volatile String fault = "";
+  private long exchangeNanos = 0;
   public volatile LaxityPool pool;
 
   public Hub(SparkContext context, Object sharedState) {
@@ -55,6 +56,7 @@ public final class Hub {
   }
 
   public String exchange(String text) throws Exception {
+    long before = System.nanoTime();
     double now = now();
     Decisions d = new Decisions(text, now);
     adoptAll();
@@ -73,6 +75,8 @@ public final class Hub {
       out.append((String) line).append('\n');
     }
     describe(out, now);
+    exchangeNanos += System.nanoTime() - before;
+    out.append("X\tnanos=").append(exchangeNanos).append('\n');
     return out.toString();
   }
 
