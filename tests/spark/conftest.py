@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from laxity.spark import Laxity
 
 # Ours stay errors; these come from inside pyspark and py4j, where no test can mend them.
 _NOT_OURS = (
@@ -49,3 +52,44 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def attach(spark: SparkSession) -> Iterator[Callable[..., Laxity]]:
+    """`laxity.attach` to the shared session. Whatever a test leaves running is stopped, and
+    Spark is its own again afterwards."""
+    import laxity
+
+    handles: list[Laxity] = []
+
+    def attach(policy: str = "llf", **settings: Any) -> Laxity:
+        handles.append(laxity.attach(spark, policy, **settings))
+        return handles[-1]
+
+    yield attach
+    for handle in handles:  # first of all: a test may have left a query paused
+        handle.detach()
+    for query in spark.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def lx(attach: Callable[..., Laxity]) -> Laxity:
+    return attach()
+
+
+@pytest.fixture(scope="session")
+def wait_for() -> Callable[..., Any]:
+    """Wait until a condition holds, and return what it said. Generous, because a machine may be
+    busy with other things; a test that passes hardly waits."""
+
+    def wait_for(condition: Callable[[], Any], what: str = "", seconds: float = 90.0) -> Any:
+        until = time.monotonic() + seconds
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < until, f"not within {seconds} s: {what or condition}"
+            time.sleep(0.05)
+
+    return wait_for
