@@ -89,10 +89,14 @@ class Laxity:
         self._lock = threading.RLock()
         self._detached = False
         self._recorders: list[Recorder] = []
-        self._bridge.install()
         self._loop = Loop(self._tick, settings.period, self._clock)
+        self._bridge.install()
+        try:
+            self._tick(self._clock.now())
+        except BaseException:
+            self._bridge.uninstall()
+            raise
         _attached.append(self)
-        self._tick(self._clock.now())
         self._loop.start()
 
     # Queries.
@@ -117,6 +121,7 @@ class Laxity:
         self._check_attached()
         seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
         with self._lock:
+            self._tick(self._clock.now())  # a query that has just been stopped frees its name
             if any(m.name == name for m in self._controller.models.values()):
                 raise DuplicateQueryError(
                     f"a query named {name!r} is running already; names are unique: stop it "
@@ -129,6 +134,7 @@ class Laxity:
             with self._lock:
                 model = self._learn_of(query.id, name, corrections)
                 model.target, model.tenant = seconds, tenant
+                model.run = str(query.runId)
             self._tick(self._clock.now())
         except BaseException:
             query.stop()
