@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from laxity.spark import Laxity
 
@@ -93,3 +97,37 @@ def wait_for() -> Callable[..., Any]:
             time.sleep(0.05)
 
     return wait_for
+
+
+class Feed:
+    """A folder of JSON files that a streaming query reads: what a test says arrives, when it
+    says so."""
+
+    SCHEMA = "ts TIMESTAMP, key STRING, value LONG"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._numbers = itertools.count()
+
+    def add(self, rows: Iterable[tuple[float, str, int]]) -> None:
+        """One file, there at once; event times in seconds since 1970."""
+        number = next(self._numbers)
+        text = "\n".join(
+            json.dumps({"ts": _iso(ts), "key": key, "value": value}) for ts, key, value in rows
+        )
+        hidden = self.folder / f".{number:05}"
+        hidden.write_text(text)
+        hidden.rename(self.folder / f"{number:05}.json")
+
+    def read(self, spark: SparkSession, **options: Any) -> DataFrame:
+        return spark.readStream.schema(self.SCHEMA).options(**options).json(str(self.folder))
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "feed")
