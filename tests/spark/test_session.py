@@ -363,8 +363,15 @@ def test_caps_hold_whatever_is_free(spark: SparkSession, lx: Laxity, tmp_path: P
 
 @pytest.mark.parametrize(
     "cap",
-    [{"slots": 0}, {"slots": 1.5}, {"slots": True}, {"share": 0}, {"share": 2}, {"slots": 1, "share": 0.5}],
-)  # fmt: skip
+    [
+        {"slots": 0},
+        {"slots": 1.5},
+        {"slots": True},
+        {"share": 0},
+        {"share": 2},
+        {"slots": 1, "share": 0.5},
+    ],
+)
 def test_caps_that_make_no_sense_are_refused(lx: Laxity, cap: dict[str, Any]) -> None:
     with pytest.raises(InvalidCapError):
         lx.set_cap("t", **cap)
