@@ -131,3 +131,8 @@ def _iso(seconds: float) -> str:
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path / "feed")
+
+
+@pytest.fixture(scope="session")
+def feed_at() -> Callable[[Path], Feed]:
+    return Feed

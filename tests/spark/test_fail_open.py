@@ -254,14 +254,18 @@ def test_a_job_in_flight_survives_attaching_and_detaching(
     job = threading.Thread(target=lambda: found.append(numbers.map(_nap).sum()))
     job.start()
     for _ in range(4):
-        handle = laxity.attach(spark)
-        wait_for(lambda: any(handle._controller.capacity.running.values()) or not job.is_alive())
-        handle.detach()
+        with laxity.attach(spark) as handle:
+            _wait_for_tasks(handle, job, wait_for)
     job.join(120)
     assert found == [sum(range(40))]
     insides = Insides(handle._bridge)
     wait_for(lambda: insides.free_cores == 2)
     wait_for(lambda: insides.pool.runningTasks() == 0)
+
+
+def _wait_for_tasks(lx: Laxity, job: threading.Thread, wait_for: WaitFor) -> None:
+    capacity = lx._controller.capacity
+    wait_for(lambda: any(capacity.running.values()) or not job.is_alive(), "tasks to be seen")
 
 
 def _nap(value: int) -> int:
