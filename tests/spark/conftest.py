@@ -59,11 +59,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def attach(spark: SparkSession) -> Iterator[Callable[..., Laxity]]:
+def attach(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Laxity]]:
     """`laxity.attach` to the shared session. Whatever a test leaves running is stopped, and
     Spark is its own again afterwards."""
     import laxity
 
+    # Spark keeps a named query's checkpoint under its name: not from one test to the next.
+    key = "spark.sql.streaming.checkpointLocation"
+    shared = spark.conf.get(key)
+    spark.conf.set(key, str(tmp_path / "checkpoints"))
     handles: list[Laxity] = []
 
     def attach(policy: str = "llf", **settings: Any) -> Laxity:
@@ -75,6 +79,7 @@ def attach(spark: SparkSession) -> Iterator[Callable[..., Laxity]]:
         handle.detach()
     for query in spark.streams.active:
         query.stop()
+    spark.conf.set(key, shared)
 
 
 @pytest.fixture
