@@ -175,7 +175,7 @@ class Insides:
 
     @property
     def free_cores(self) -> int:
-        endpoint = self._bridge._static("Slots", "localEndpoint", self._bridge._context)
+        endpoint = self._bridge._slots().localEndpointOrNull()
         return int(str(self.get(endpoint, "freeCores")))
 
     @property

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laxity.core.policies import LeastLaxityFirst, TokenFairSharing
-from laxity.core.progress import IDENTITY
+from laxity.core.progress import IDENTITY, ProgressLine
 from laxity.core.rules import Base, PriorityRule
 from laxity.core.windows import Window
 from laxity.semantics import Semantics, Source
@@ -28,11 +28,11 @@ from laxity.spark.batches import (
 from laxity.spark.controller import Controller, overload
 from laxity.spark.errors import UnknownQueryError
 from laxity.spark.latency import (
+    ArrivalModel,
     ArrivalSource,
     LatencyLog,
     completed_windows,
     percentile,
-    result_arrivals,
 )
 from laxity.spark.model import QueryModel
 from laxity.spark.query import explain_misses
@@ -268,45 +268,48 @@ def test_windows_completed_by_a_watermark() -> None:
 
 def test_a_window_is_as_late_as_the_event_that_closed_it() -> None:
     window = Window(10.0, 10.0, delay=2.0)
-    line = replace_line(offset=1000.0)
+    line = IDENTITY._replace(t0=1000.0)
     done = batch(event_time={"watermark": 21.0})
-    assert list(
-        result_arrivals(done, window=window, watermark_before=5.0, line=line, had_backlog=False)
-    ) == [(1012.0, ArrivalSource.EVENT_TIME, 10.0), (1022.0, ArrivalSource.EVENT_TIME, 20.0)]
+    assert ArrivalModel().results(done, window=window, watermark_before=5.0, line=line) == [
+        (1012.0, ArrivalSource.EVENT_TIME, 10.0),
+        (1022.0, ArrivalSource.EVENT_TIME, 20.0),
+    ]
+
+
+def test_what_was_read_when_bounds_the_map() -> None:
+    """The stream reached 12 in a batch read between 90 and 100, whatever the line says."""
+    model = ArrivalModel()
+    model.results(batch(0, started=90.0), window=None, watermark_before=None, line=None)
+    model.note(batch(1, started=100.0, arrival=90.0, event_time={"max": 13.0}))
+    for says, is_taken_as in ((50.0, 90.0), (95.0, 95.0), (150.0, 100.0)):
+        assert model.of_window(12.0, IDENTITY._replace(t0=says - 12.0)) == is_taken_as
+    assert model.of_window(14.0, IDENTITY) == 14.0  # not reached yet
 
 
 def test_without_a_progress_map_nothing_is_claimed_of_windows() -> None:
     window = Window(10.0, 10.0)
     done = batch(event_time={"watermark": 21.0})
     for line, before in ((None, 5.0), (IDENTITY, None), (IDENTITY, 0.0)):
-        assert not list(
-            result_arrivals(
-                done, window=window, watermark_before=before, line=line, had_backlog=False
-            )
-        )
+        found = ArrivalModel().results(done, window=window, watermark_before=before, line=line)
+        assert found == []
 
 
 def test_a_regular_batch_is_as_late_as_its_first_row() -> None:
     done = batch(arrival=98.0, event_time={"min": 90.0})
+    model = ArrivalModel()
 
-    def arrival(**given: object) -> tuple[float, ArrivalSource]:
-        arguments = {"line": None, "had_backlog": False, **given}
-        ((when, source, _),) = result_arrivals(
-            done, window=None, watermark_before=None, **arguments
-        )
+    def arrival(line: ProgressLine | None = None) -> tuple[float, ArrivalSource]:
+        ((when, source, end),) = model.results(done, window=None, watermark_before=None, line=line)
+        assert end is None
         return when, source
 
+    # Before the first batch anything may have been lying there.
+    assert arrival(IDENTITY) == (90.0, ArrivalSource.EVENT_TIME)
+    # Afterwards, only what came since offsets were read last.
+    assert arrival(IDENTITY) == (98.0, ArrivalSource.EVENT_TIME)
     assert arrival() == (98.0, ArrivalSource.OFFSETS)
-    assert arrival(line=IDENTITY) == (98.0, ArrivalSource.EVENT_TIME)  # bounded by the last read
-    assert arrival(line=IDENTITY, had_backlog=True) == (90.0, ArrivalSource.EVENT_TIME)
-    empty = batch(rows=0)
-    assert not list(
-        result_arrivals(empty, window=None, watermark_before=None, line=None, had_backlog=False)
-    )
-
-
-def replace_line(offset: float) -> object:
-    return IDENTITY._replace(t0=offset)
+    nothing = model.results(batch(rows=0), window=None, watermark_before=None, line=None)
+    assert nothing == []
 
 
 def test_the_log_forgets_after_its_period() -> None:
