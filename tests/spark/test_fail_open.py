@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 WaitFor = Callable[..., Any]
 Attach = Callable[..., "Laxity"]
-HOOKS = ("order", "submit", "moment", "size", "slots", "files")
+HOOKS = ("order", "submit", "moment", "size", "slots", "files", "threads")
 
 
 def counted(spark: SparkSession, lx: Laxity, feed: Any, name: str, target: str) -> Any:
@@ -179,6 +179,11 @@ class Insides:
         return int(str(self.get(endpoint, "freeCores")))
 
     @property
+    def task_threads(self) -> Any:
+        endpoint = self._bridge._slots().localEndpointOrNull()
+        return self.get(self.get(endpoint, "executor"), "threadPool")
+
+    @property
     def files(self) -> Any:
         hadoop = self._bridge._gateway.jvm.org.apache.hadoop.fs
         root = self._bridge._gateway.jvm.java.net.URI.create("file:///")
@@ -210,12 +215,14 @@ def test_detaching_restores_spark_with_queries_running(
     first.detach()
     wait_for(lambda: insides.free_cores == 2)
     pool, builder, files = insides.pool, insides.builder, insides.files
+    threads = insides.task_threads
     clocks = [insides.clock(q) for q in (query, other)]
     limits = [insides.limits(q) for q in (query, other)]
 
     lx = attach(quantum="1ms")
     assert not insides.pool.equals(pool)
     assert not insides.files.equals(files)
+    assert not insides.task_threads.equals(threads)
     urgent = counted(spark, lx, feed, "urgent", "1s")
     feed.add([(1.0, "a", 1)])
     wait_for(lambda: lx.status().reserved > 0, "slots to be reserved")
@@ -227,6 +234,7 @@ def test_detaching_restores_spark_with_queries_running(
     assert insides.pool.equals(pool)
     assert insides.builder.equals(builder)
     assert insides.files.equals(files)
+    assert insides.task_threads.equals(threads)
     for each, clock, limit in zip((query, other), clocks, limits, strict=True):
         assert insides.clock(each).equals(clock)
         assert insides.limits(each) == limit

@@ -207,7 +207,7 @@ class Bridge:
         return self._shared.activeStreamingQueries().get(uuid)
 
     def inject_fault(self, hook: str) -> None:
-        """Make one of the hooks throw (order, submit, moment, size, slots, files): for tests."""
+        """Make a hook throw (order, submit, moment, size, slots, files, threads): for tests."""
         self._hub.setFault(hook)
 
     def priorities(self, decisions: str, contexts: str) -> list[float]:
