@@ -207,21 +207,22 @@ class Bridge:
         return self._shared.activeStreamingQueries().get(uuid)
 
     def inject_fault(self, hook: str) -> None:
-        """Make one of the hooks throw (order, submit, moment, size, slots, files): for tests."""
+        """Make a hook throw (order, submit, moment, size, slots, files, threads): for tests."""
         self._hub.setFault(hook)
 
     def time_sort(self, calls: int) -> float:
         """Seconds the pool takes to order what waits now, for the benchmark."""
         return float(self._pool.timeSort(calls))
 
-    def evaluate_rule(self, numbers: list[float], facts: list[float]) -> float:
-        """The Java twin's answer, for the test that compares it with Python's."""
-        constructor = self._class("Rule").getConstructors()[0]
-        jvm = self._gateway.jvm
-        arguments = [jvm.java.lang.Integer(int(numbers[0]))]
-        arguments += [jvm.java.lang.Double(n) for n in numbers[1:]]
-        rule = constructor.newInstance(self._array(tuple(arguments)))
-        return float(rule.evaluate(*facts))
+    def priorities(self, decisions: str, contexts: str) -> list[float]:
+        """What the JVM makes of contexts (see Contract.java): for the contract test."""
+        found = self._static("Contract", "priorities", decisions, contexts)
+        return [float(line) for line in str(found).splitlines()]
+
+    def order(self, decisions: str, contexts: str) -> list[int]:
+        """The numbers of the contexts in the order the JVM would give them slots."""
+        found = self._static("Contract", "order", decisions, contexts)
+        return [int(line) for line in str(found).splitlines()]
 
 
 def _cause(error: Exception) -> str:

@@ -78,6 +78,7 @@ class Controller:
         for seen in report.streams:
             model = self.models.get(seen.id)
             if model is not None:
+                model.run = seen.run
                 model.state, model.state_since = seen.state, seen.since
                 model.unmanaged = seen.unmanaged
         for stage in report.stages:
@@ -94,9 +95,11 @@ class Controller:
                     self.on_result(model, result)
             self._judge_target(model)
         for ended in report.ended:
-            self._retire(ended.id, ended.error)
+            model = self.models.get(ended.id)
+            if model is not None and model.run in ("", ended.run):  # not an earlier run
+                self._retire(ended.id, ended.error)
         alive = {seen.id for seen in report.streams}
-        for gone in [i for i, m in self.models.items() if i not in alive and m.batches]:
+        for gone in [i for i, m in self.models.items() if i not in alive and m.run]:
             self._retire(gone, "")
         return unknown
 

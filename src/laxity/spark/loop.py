@@ -27,6 +27,7 @@ class Loop:
         self._failing = False
         self.cpu_seconds = 0.0
         self.ticks = 0
+        self.last_success = clock.now()
 
     def start(self) -> None:
         self._thread.start()
@@ -49,6 +50,7 @@ class Loop:
         before = time.thread_time()
         try:
             self._tick(self._clock.now())
+            self.last_success = self._clock.now()
             if self._failing:
                 self._failing = False
                 log.warning("Laxity's loop has recovered")

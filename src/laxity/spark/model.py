@@ -68,6 +68,8 @@ class QueryModel:
         semantics: Semantics | None = None,
     ) -> None:
         self.id = query_id
+        self.run = ""
+        """The run it was last seen in: a query keeps its id over restarts."""
         self.name = name
         self.target = target
         self.tenant = tenant

@@ -89,10 +89,14 @@ class Laxity:
         self._lock = threading.RLock()
         self._detached = False
         self._recorders: list[Recorder] = []
-        self._bridge.install()
         self._loop = Loop(self._tick, settings.period, self._clock)
+        self._bridge.install()
+        try:
+            self._tick(self._clock.now())
+        except BaseException:
+            self._bridge.uninstall()
+            raise
         _attached.append(self)
-        self._tick(self._clock.now())
         self._loop.start()
 
     # Queries.
@@ -117,6 +121,7 @@ class Laxity:
         self._check_attached()
         seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
         with self._lock:
+            self._tick(self._clock.now())  # a query that has just been stopped frees its name
             if any(m.name == name for m in self._controller.models.values()):
                 raise DuplicateQueryError(
                     f"a query named {name!r} is running already; names are unique: stop it "
@@ -129,6 +134,7 @@ class Laxity:
             with self._lock:
                 model = self._learn_of(query.id, name, corrections)
                 model.target, model.tenant = seconds, tenant
+                model.run = str(query.runId)
             self._tick(self._clock.now())
         except BaseException:
             query.stop()
@@ -222,8 +228,9 @@ class Laxity:
     def status(self) -> Status:
         """Every query at a glance, and whether the cluster can keep its promises."""
         self._check_attached()
-        with self._lock:
+        with self._looking():
             now, controller = self.now(), self._controller
+            self._tell_if_stalled(now)
             models = list(controller.models.values())
             over = overload(models, now)
             return Status(
@@ -254,8 +261,28 @@ class Laxity:
 
     def model(self, name: str) -> QueryModel:
         self._check_attached()
-        with self._lock:
+        with self._looking():
             return self._controller.named(name)
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Hold the lock, unless the loop is stuck with it: then what it knew last must do."""
+        held = self._lock.acquire(timeout=self._settings.stale_after)
+        try:
+            yield
+        finally:
+            if held:
+                self._lock.release()
+
+    def _tell_if_stalled(self, now: float) -> None:
+        silent = now - self._loop.last_success
+        if silent > self._settings.stale_after or not self._loop.alive:
+            what = "is stuck or fails" if self._loop.alive else "has died"
+            self._controller.tell(
+                f"Laxity's loop {what}, its last decision is {silent:.1f} s old: Spark schedules "
+                f"on its own until it recovers; detach() and attach() start it anew",
+                key="stale",  # as the hooks call it, whoever of the two speaks first
+            )
 
     def names(self) -> dict[str, str]:
         return self._controller.names()
@@ -318,7 +345,7 @@ class Laxity:
 
     def detach(self) -> None:
         """Leave Spark as it was. Queries go on running as on stock Spark."""
-        with self._lock:
+        with self._looking():
             if self._detached:
                 return
             self._detached = True

@@ -9,6 +9,14 @@ from laxity.core.durations import format_duration
 from laxity.spark.latency import LatencySummary
 from laxity.spark.model import QueryModel
 
+# Triggers that are left alone, by Spark's class name.
+_TRIGGERS = {
+    "AvailableNowTrigger$": "available-now",
+    "OneTimeTrigger$": "once",
+    "ContinuousTrigger": "continuous",
+    "RealTimeTrigger": "real-time",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
@@ -35,7 +43,7 @@ class QueryStatus:
         latency = model.log.summary(now, model.target, model.progress.error())
         state = model.state
         if model.unmanaged:
-            state = f"left alone: {model.unmanaged}"
+            state = f"left alone: {_TRIGGERS.get(model.unmanaged, model.unmanaged)}"
         elif model.paused:
             state = "paused"
         laxity = None

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote_plus
 
-from laxity.core.rules import PriorityRule
+from laxity.core.rules import Facts, PriorityRule
 
 
 def number(value: float) -> str:
@@ -110,6 +110,19 @@ class Decisions:
         for query in self.queries:
             lines += query.lines()
         return "\n".join(lines)
+
+
+def context_line(query_id: str, position: str, local: float, facts: Facts) -> str:
+    """One waiting task set as Contract.java takes it."""
+    return _line(
+        "X",
+        id=query_id,
+        at=position,
+        local=float(local),
+        arrival=facts.arrival,
+        progress=facts.progress,
+        token=facts.token,
+    )
 
 
 # JVM → Python.

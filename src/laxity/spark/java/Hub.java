@@ -19,6 +19,7 @@ import org.apache.spark.SparkContext;
  */
 public final class Hub {
   private static final int MOST_LINES = 20000;
+  private static final org.slf4j.Logger LOG = org.slf4j.LoggerFactory.getLogger("laxity");
 
   public final SparkContext context;
   public final Gate gate = new Gate(this);
@@ -50,7 +51,9 @@ public final class Hub {
     if (!d.stale(now)) return d;
     if (!stale) {
       stale = true;
-      notice("stale", "no decision has come for " + d.staleAfter + " s: Spark schedules on its own until one does");
+      String message = "no decision has come for " + d.staleAfter + " s: Spark schedules on its own until one does";
+      notice("stale", message);
+      LOG.warn("Laxity: " + message); // Python, which would say so, may be gone
     }
     return null;
   }

@@ -46,17 +46,21 @@ public final class QueryRule {
   }
 
   public double priority(String position, Stream stream) {
+    return priority(position, stream.arrival, progress(stream), stream.token);
+  }
+
+  double priority(String position, double arrival, double progress, double token) {
     Double stage = position == null ? null : (Double) stageOffsets.get(position);
-    return baseValue(stream) + (stage == null ? rule.offset : stage.doubleValue());
+    return rule.baseValue(arrival, progress, token) + (stage == null ? rule.offset : stage.doubleValue());
   }
 
   /** The moment by which the stream's next micro-batch must have started. */
   public double startDeadline(Stream stream) {
-    return baseValue(stream) + batchOffset;
+    return rule.baseValue(stream.arrival, progress(stream), stream.token) + batchOffset;
   }
 
-  private double baseValue(Stream stream) {
-    // A watermark trails the stream's progress by the delay; rules speak of progress.
-    return rule.baseValue(stream.arrival, stream.watermark + rule.delay, stream.token);
+  /** A watermark trails the stream's progress by the delay; rules speak of progress. */
+  private double progress(Stream stream) {
+    return stream.watermark + rule.delay;
   }
 }

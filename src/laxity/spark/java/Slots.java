@@ -93,7 +93,7 @@ public final class Slots {
   }
 
   /** Where local mode keeps its count of free cores and its executor; null on a cluster. */
-  Object localEndpointOrNull() throws Exception {
+  public Object localEndpointOrNull() throws Exception {
     Object dispatcher = Reflect.get(Reflect.get(Reflect.get(hub.context, "_env"), "rpcEnv"), "dispatcher");
     Iterator i = ((Map) Reflect.get(dispatcher, "endpointRefs")).keySet().iterator();
     while (i.hasNext()) {

@@ -2,6 +2,7 @@ package laxity;
 
 import java.util.Properties;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -91,7 +92,11 @@ public final class TaskThreads extends ThreadPoolExecutor {
     } catch (Throwable error) {
       hub.notice("threads", "tasks cannot be told apart; all run with the same priority", error);
     }
-    (slow ? lax : urgent).execute(task);
+    try {
+      (slow ? lax : urgent).execute(task);
+    } catch (RejectedExecutionException detached) { // between our going and Spark's asking its own pool
+      stock.execute(task);
+    }
   }
 
   private boolean isLax(Runnable task) throws Exception {

@@ -12,6 +12,11 @@ import java.util.PriorityQueue;
 public final class TwoLevels {
   private TwoLevels() {}
 
+  /** Like Double.compare, but zero equals minus zero, as everywhere else. */
+  private static int byValue(double a, double b) {
+    return a < b ? -1 : a > b ? 1 : a == b ? 0 : Double.compare(a, b);
+  }
+
   /** One operator's task sets by local priority, seen through the first that is left. */
   private static final class Operator {
     final List seats = new ArrayList();
@@ -26,7 +31,7 @@ public final class TwoLevels {
     public int compare(Object a, Object b) {
       LaxityPool.Seat x = (LaxityPool.Seat) a;
       LaxityPool.Seat y = (LaxityPool.Seat) b;
-      int c = Double.compare(x.local, y.local);
+      int c = byValue(x.local, y.local);
       return c != 0 ? c : Long.compare(x.sequence, y.sequence);
     }
   }
@@ -35,7 +40,7 @@ public final class TwoLevels {
     public int compare(Object a, Object b) {
       LaxityPool.Seat x = a instanceof Operator ? ((Operator) a).head() : (LaxityPool.Seat) a;
       LaxityPool.Seat y = b instanceof Operator ? ((Operator) b).head() : (LaxityPool.Seat) b;
-      int c = Double.compare(x.priority, y.priority);
+      int c = byValue(x.priority, y.priority);
       return c != 0 ? c : Long.compare(x.sequence, y.sequence);
     }
   }
