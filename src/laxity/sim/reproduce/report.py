@@ -17,6 +17,7 @@ class Verdict(Enum):
     AGREES = "agrees"
     DIRECTION = "direction only"
     DISAGREES = "disagrees"
+    SHOWN = "not comparable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Claim:
 
     `paper` and `ours` are factors or fractions where numbers are compared: within a factor of
     `tolerance` is agreement. A claim without numbers is its `holds`. `why` explains a difference.
+    A claim that is not `comparable` is shown for what it is: ours, next to what the paper has.
     """
 
     what: str
@@ -34,9 +36,12 @@ class Claim:
     unit: str = ""
     why: str = ""
     tolerance: float = 2.0
+    comparable: bool = True
 
     @property
     def verdict(self) -> Verdict:
+        if not self.comparable:
+            return Verdict.SHOWN
         if not self.holds:
             return Verdict.DISAGREES
         if isinstance(self.paper, str) or isinstance(self.ours, str):
@@ -62,12 +67,14 @@ def factor(what: str, paper: float, ours: float, why: str = "") -> Claim:
 
 @dataclass(slots=True)
 class Report:
-    """`rows` go to the CSV. `files` is what was written."""
+    """`rows` go to the CSV. `files` is what was written. `note` is what a reader must know to judge
+    the claims."""
 
     name: str
     title: str
     rows: list[Row]
     claims: list[Claim]
+    note: str = ""
     files: list[Path] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -85,6 +92,7 @@ class Report:
             "name": self.name,
             "title": self.title,
             "seconds": round(self.seconds, 3),
+            "note": self.note,
             "claims": [
                 {
                     "what": claim.what,

@@ -64,13 +64,14 @@ class SlotNode:
         return 1.0 if ready <= self._cores else self._cores / ready * self._crowded
 
     def _advance(self, now: float) -> None:
-        self._served += (now - self._as_of) * self._speed()
+        elapsed = now - self._as_of
+        self._served += elapsed * self._speed()
+        self.busy_time += elapsed * min(len(self._running), self._cores)
         self._as_of = now
 
     def _start(self, now: float, message: Message, *, woken: bool) -> None:
         cost, results = message.operator.execute(message)
         cost += self._dispatch + (self._wake if woken else 0.0)
-        self.busy_time += cost
         self._started += 1
         if self._simulation.on_start is not None:
             self._simulation.on_start(now, self.number, -1, message, cost)
