@@ -20,6 +20,7 @@ _COMMAND_MODULES: tuple[str, ...] = (
     "laxity.bench.cli",
     "laxity.sim.cli",
     "laxity.host.cli",
+    "laxity.bench.host_cli",
 )
 """Modules with a `register(app)` function, in the order their commands are listed."""
 

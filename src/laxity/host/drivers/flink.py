@@ -28,7 +28,10 @@ from laxity.host.metrics import Snapshot, Values
 
 TASK_MANAGER = r"org\.apache\.flink\.runtime\.taskexecutor\.TaskManagerRunner"
 _SUBTASK = re.compile(r"(?P<task>.+) \((?P<subtask>\d+)/(?P<of>\d+)\)#(?P<attempt>\d+)")
-_PREFIXES = re.compile(r"^(?:Source Data Fetcher for|Time Trigger for|OutputFlusher for) ")
+_PREFIXES = re.compile(
+    r"^(?:Source Data Fetcher for|(?:System )?Time Trigger for|OutputFlusher for"
+    r"|Legacy Source Thread -) "
+)
 
 _METRICS: Mapping[str, tuple[str, float]] = {
     # ours → Flink's, and the factor to our unit
