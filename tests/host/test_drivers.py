@@ -240,7 +240,7 @@ def test_flink_threads_of_the_same_name_go_to_jobs_by_age_or_to_nobody() -> None
 
 def test_flink_metrics_make_whole_paths() -> None:
     job = flink.parse_job(JOB)
-    asked = {m: flink._METRICS[m] for m in ("records_in", "records_out", "cpu_use", "queue_size")}
+    asked = ["records_in", "records_out", "cpu_use", "queue_size", "head_age"]
 
     def say(**values: float) -> list[dict[str, str]]:
         return [{"id": key.replace("_", ".", 1), "value": str(v)} for key, v in values.items()]
@@ -255,7 +255,12 @@ def test_flink_metrics_make_whole_paths() -> None:
             {"id": "0.busyTimeMsPerSecond", "value": "NaN"},
             {"id": "1.busyTimeMsPerSecond", "value": "250"},
             {"id": "0.buffers.inputQueueLength", "value": "2"},
-            {"id": "1.buffers.inputQueueLength", "value": "3"},
+            {"id": "1.Shuffle.Netty.Input.Buffers.inputQueueLength", "value": "3"},
+            {
+                "id": f"1.latency.source_id.{'1' * 32}.operator_id.{'2' * 32}"
+                ".operator_subtask_index.1.latency_median",
+                "value": "250",
+            },
         ],
         say(**{"0_numRecordsIn": 50, "0_numRecordsOut": 0, "0_busyTimeMsPerSecond": 100}),
     ]
@@ -270,6 +275,8 @@ def test_flink_metrics_make_whole_paths() -> None:
     values = provider.update(Snapshot(made, 1.0, raw), ["highest_rate", "queue_size"])
     source, head = made.logical[0].id, made.logical[1].id
     assert values["queue_size"][head] == 5.0
+    assert raw["head_age"][head] == 0.25
+    assert job.vertices[2].sources == ("1" * 32,)
     # source: 5 ms, passes all; map: 2.5 ms, passes half; sink: 2 ms
     assert values["highest_rate"][source] == pytest.approx(0.5 / (0.005 + 0.0025 + 0.5 * 0.002))
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from laxity.host.entities import Deployment
+from laxity.host.entities import Deployment, LogicalOperator
 from laxity.host.errors import InvalidHostConfigError
 from laxity.host.normalise import Spacing
 from laxity.host.policies import (
@@ -62,13 +62,30 @@ def test_random_is_uniform_and_the_same_for_the_same_seed(figure_2: Deployment) 
     assert policy.priorities(view(figure_2)) != policy.priorities(view(figure_2))
 
 
-def test_laxity_puts_the_late_above_the_tight_above_the_lax(figure_2: Deployment) -> None:
-    policy = LeastLaxity()
-    laxities = {"A": -2.0, "B": -1.0, "C": 0.0, "D": 0.01, "E": 0.8, "F": 7200.0}
-    ranked = policy.priorities(view(figure_2, laxity=laxities))
+def separate(**laxities: float) -> View:
+    names = [*laxities, "unknown"]
+    deployment = Deployment("e", (), tuple(LogicalOperator(n, n) for n in names))
+    return view(deployment, laxity=laxities)
+
+
+def test_laxity_puts_the_late_above_the_tight_above_the_lax() -> None:
+    laxities = {"a": -2.0, "b": -1.0, "c": 0.0, "d": 0.05, "e": 0.8, "f": 7200.0}
+    ranked = LeastLaxity().priorities(separate(**laxities))
     order = sorted(ranked, key=ranked.__getitem__, reverse=True)
-    assert order[:6] == ["A", "B", "C", "D", "E", "F"]
-    assert set(order[6:]) == {"G", "H"}, "best effort comes last"
+    assert order == ["a", "b", "c", "d", "e", "f", "unknown"], "best effort comes last"
+
+
+def test_a_lost_query_does_not_crowd_out_those_that_can_be_saved() -> None:
+    policy = LeastLaxity(floor=0.05)
+    assert policy.urgency(-60.0) < 10 * policy.urgency(0.05)
+
+
+def test_laxity_flows_downstream(figure_2: Deployment) -> None:
+    laxities = dict.fromkeys("ABCDEFGH", 10.0) | {"C": 0.1, "B": 5.0}
+    ranked = LeastLaxity().priorities(view(figure_2, laxity=laxities))
+    assert [op for op in "ABCDEFGH" if ranked[op] == 1 / 0.1] == ["C", "D", "E", "G"]
+    assert ranked["F"] == ranked["H"] == 1 / 5.0
+    assert ranked["A"] == 1 / 10.0
 
 
 def test_laxity_has_no_step_at_its_floor() -> None:

@@ -76,6 +76,7 @@ def show_table(
 ) -> None:
     """Medians over all rounds in files of rows."""
     import json
+    import sys
 
     from rich.console import Console
 
@@ -89,7 +90,7 @@ def show_table(
         ]
         typer.echo(json.dumps(named))
     else:
-        console = Console()
+        console = Console(width=None if sys.stdout.isatty() else 160)
         for blocking in sorted({key[0] for key in results}):
             console.print(host_report.table(results, blocking))
         console.print(host_report.against_default(results))

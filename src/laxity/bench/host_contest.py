@@ -24,7 +24,7 @@ from laxity.host.journal import Journal
 from laxity.host.kernel import Kernel
 from laxity.host.notices import Notices
 from laxity.host.policies import make_policy
-from laxity.host.runner import HostRunner
+from laxity.host.runner import HostRunner, prefer_this_process
 from laxity.host.schedule import GroupBy
 from laxity.host.translators import make_translator
 from laxity.host.translators.api import Tools
@@ -60,6 +60,7 @@ class Contest:
             tempfile.TemporaryDirectory(prefix="laxity-host-") as folder,
             SyntheticEngine(Path(folder, "metrics.json"), seed=self.seed) as engine,
         ):
+            prefer_this_process()  # in every mode, after the engine was started
             self._phase(engine, self.loads[0], DEFAULT, say)  # warms the engine up
             for _ in range(self.rounds):
                 for load in self.loads:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+from rich import box
 from rich.table import Table
 
 from laxity.bench.host_contest import DEFAULT, MODES, Row
@@ -44,14 +45,11 @@ def table(results: dict[Key, dict[str, float]], blocking: bool) -> Table:
         *("load", "mode", "tuples/s", "latency", "p99", "end to end", "p99", "urgent met"),
         *("queue spread", "own CPU", "rounds"),
         title=f"20 pipelines of 5 operators, {title}",
+        box=box.MARKDOWN,
     )
-    last = None
     for (blocks, load, mode), values in results.items():
         if blocks != blocking:
             continue
-        if last not in (None, load):
-            shown.add_section()
-        last = load
         shown.add_row(
             f"{load:g}",
             mode,
@@ -73,6 +71,7 @@ def against_default(results: dict[Key, dict[str, float]]) -> Table:
     shown = Table(
         *("blocking", "mode", "best throughput gain", "best latency gain", "best end-to-end gain"),
         title="the best of each policy over the operating system's default, over all loads",
+        box=box.MARKDOWN,
     )
     for blocking in sorted({key[0] for key in results}):
         for mode in MODES[1:]:

@@ -98,7 +98,7 @@ def _run(
     from rich.console import Console
 
     from laxity.host.config import make_bindings, make_drivers
-    from laxity.host.runner import HostRunner
+    from laxity.host.runner import HostRunner, prefer_this_process
 
     notes = Console(stderr=True, highlight=False)
     out = Console(highlight=False, soft_wrap=True)
@@ -118,6 +118,7 @@ def _run(
     # Blocked in all threads and waited for here: a handler could find the loop's locks held.
     endings = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
     signal.pthread_sigmask(signal.SIG_BLOCK, endings)
+    prefer_this_process()  # before the loop's threads are made, which inherit it
     with runner:
         notes.print(f"scheduling every {settings.period:g} s; Ctrl-C puts everything back")
         runner.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -22,6 +23,9 @@ from laxity.host.notices import Notices
 from laxity.host.policies import HostPolicy, LeastLaxity
 from laxity.host.translators import make_translator
 from laxity.host.translators.api import Tools
+
+OWN_NICE = -10
+"""Of a process that does nothing but schedule: on a full machine it must still come to decide."""
 
 BindingMaker = Callable[[Kernel, Journal, Notices], list[Binding]]
 
@@ -142,6 +146,14 @@ class HostRunner:
             ],
             "last_changes": [[c.what, c.value] for c in step.changes[:200]],
         }
+
+
+def prefer_this_process() -> int:
+    """Where it is allowed; returns what the nice value was."""
+    was = os.getpriority(os.PRIO_PROCESS, 0)
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, min(was, OWN_NICE))
+    return was
 
 
 def for_driver(

@@ -33,12 +33,18 @@ _PREFIXES = re.compile(
     r"|Legacy Source Thread -) "
 )
 
-_METRICS: Mapping[str, tuple[str, float]] = {
-    # ours → Flink's, and the factor to our unit
-    "queue_size": ("buffers.inputQueueLength", 1.0),
-    "records_in": ("numRecordsIn", 1.0),
-    "records_out": ("numRecordsOut", 1.0),
-    "cpu_use": ("busyTimeMsPerSecond", 1e-3),
+METRICS: Mapping[str, tuple[tuple[str, ...], float]] = {
+    # ours → Flink's (the first that a version has counts), and the factor to our unit
+    "queue_size": (
+        ("Shuffle.Netty.Input.Buffers.inputQueueLength", "buffers.inputQueueLength"),
+        1.0,
+    ),
+    "records_in": (("numRecordsIn",), 1.0),
+    "records_out": (("numRecordsOut",), 1.0),
+    "cpu_use": (("busyTimeMsPerSecond",), 1e-3),
+    # Latency markers have waited wherever the records before them waited. Flink sends them where
+    # metrics.latency.interval is set; without it the age is unknown.
+    "head_age": (("latency_median",), 1e-3),
 }
 
 
@@ -51,6 +57,8 @@ class Vertex:
     parallelism: int
     operators: tuple[str, ...]
     inputs: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    """The vertices without inputs that its records come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ class FlinkDriver:
         timeout: float = 1.0,
     ) -> None:
         self.name = name
-        self.metrics = COMMON_METRICS | frozenset(_METRICS)
+        self.metrics = COMMON_METRICS | frozenset(METRICS)
         self._rest = RestClient(url, timeout)
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
@@ -102,17 +110,16 @@ class FlinkDriver:
         threads = self._task_threads()
         deployment = build_deployment(self.name, jobs, threads, self._targets)
         raw = common_metrics(deployment, wanted)
-        asked = {m: _METRICS[m] for m in wanted if m in _METRICS}
+        asked = wanted & METRICS.keys()
         if asked:
-            for metric in asked:
-                raw[metric] = {}
+            found: dict[str, dict[str, float]] = {metric: {} for metric in asked}
             for query, job in name_queries(jobs).items():
                 for vertex in job.vertices:
-                    answer = self._vertex_metrics(job, vertex, [f for f, _ in asked.values()])
-                    for metric, values in vertex_values(
-                        self.name, query, vertex, answer, asked
-                    ).items():
-                        raw[metric] = {**raw[metric], **values}
+                    answer = self._vertex_metrics(job, vertex, asked)
+                    values = vertex_values(self.name, query, vertex, answer, asked)
+                    for metric, of_vertex in values.items():
+                        found[metric].update(of_vertex)
+            raw |= found
         return Snapshot(deployment, now, raw)
 
     def _running_jobs(self) -> list[Job]:
@@ -135,8 +142,13 @@ class FlinkDriver:
             found |= threads.refresh(pid)
         return found
 
-    def _vertex_metrics(self, job: Job, vertex: Vertex, names: Iterable[str]) -> Any:
-        wanted = ",".join(f"{i}.{name}" for i in range(vertex.parallelism) for name in names)
+    def _vertex_metrics(self, job: Job, vertex: Vertex, asked: Iterable[str]) -> Any:
+        wanted = ",".join(
+            name
+            for metric in asked
+            for subtask in range(vertex.parallelism)
+            for name in metric_names(metric, vertex, subtask)
+        )
         return self._rest.json(f"/jobs/{job.id}/vertices/{vertex.id}/metrics?get={wanted}")
 
     def close(self) -> None:
@@ -155,10 +167,18 @@ def parse_job(answer: Mapping[str, Any]) -> Job:
             vertex["parallelism"],
             tuple(_distinct(vertex["name"].split(" -> "))),
             inputs.get(vertex["id"], ()),
+            tuple(sorted(_sources(vertex["id"], inputs))),
         )
         for vertex in answer["vertices"]
     )
     return Job(answer["jid"], answer["name"], answer["start-time"] / 1000, vertices)
+
+
+def _sources(vertex: str, inputs: Mapping[str, tuple[str, ...]]) -> set[str]:
+    found: set[str] = set()
+    for above in inputs.get(vertex, ()):
+        found |= _sources(above, inputs) or {above}
+    return found
 
 
 def name_queries(jobs: Iterable[Job]) -> dict[str, Job]:
@@ -231,7 +251,7 @@ def vertex_values(
     query: str,
     vertex: Vertex,
     answer: Iterable[Mapping[str, str]],
-    asked: Mapping[str, tuple[str, float]],
+    asked: Iterable[str],
 ) -> dict[str, Values]:
     """Of a fused chain the first operator takes in, queues and works; nobody outside can tell
     the others apart, which pass on what leaves the chain at no cost. A source takes in what it
@@ -244,23 +264,40 @@ def vertex_values(
             continue  # "NaN" and the like, before the first measurement
     values: dict[str, Values] = {}
     first, *others = (_operator_id(engine, query, vertex, op) for op in vertex.operators)
-    for metric, (theirs, factor) in asked.items():
-        if metric == "records_in" and not vertex.inputs and "records_out" in asked:
-            theirs, factor = asked["records_out"]
-        found = {
-            _physical_id(engine, query, vertex, i): said[f"{i}.{theirs}"] * factor
-            for i in range(vertex.parallelism)
-            if said.get(f"{i}.{theirs}", float("nan")) >= 0
-        }
+    for metric in asked:
+        read = "records_out" if metric == "records_in" and not vertex.inputs else metric
+        found = {}
+        for i in range(vertex.parallelism):
+            known = [said[n] for n in metric_names(read, vertex, i) if said.get(n, -1.0) >= 0]
+            if known:
+                place = _physical_id(engine, query, vertex, i)
+                # Markers of several sources: the slowest way counts. Names of several versions:
+                # only one of them has a value.
+                found[place] = max(known) * METRICS[read][1]
         if found:
-            found[first] = sum(found.values())
+            found[first] = (max if metric == "head_age" else sum)(found.values())
         values[metric] = found
     leaving = values.get("records_out", {}).get(first)
-    for metric, found_values in values.items():
+    for metric, known_values in values.items():
         passed = leaving if metric.startswith("records") else 0.0
         if passed is not None:
-            values[metric] = {**found_values, **dict.fromkeys(others, passed)}
+            values[metric] = {**known_values, **dict.fromkeys(others, passed)}
     return values
+
+
+def metric_names(metric: str, vertex: Vertex, subtask: int) -> list[str]:
+    """Flink's names, any of which may have the value."""
+    if metric == "records_in" and not vertex.inputs:
+        metric = "records_out"
+    names, _ = METRICS[metric]
+    if metric != "head_age":
+        return [f"{subtask}.{name}" for name in names]
+    return [
+        f"{subtask}.latency.source_id.{source}.operator_id.{vertex.id}"
+        f".operator_subtask_index.{subtask}.{name}"
+        for source in vertex.sources
+        for name in names
+    ]
 
 
 def _operator_id(engine: str, query: str, vertex: Vertex, operator: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -103,12 +104,16 @@ class Constant:
 class LeastLaxity:
     """The least time left before its target is lost first.
 
+    What waits upstream will need an operator next, long before the next period: an operator is
+    as urgent as the most urgent one before it.
+
     Priority is 1 / laxity, so that 0.5 s and 1 s differ as much as 1 h and 2 h do. Below `floor`
-    seconds it goes on as a straight line: late work still ranks by how late it is. A query
-    without a target is as lax as `best_effort` seconds.
+    seconds it grows with the logarithm only: late work still ranks by how late it is, but one
+    query that is lost must not take the CPU from those that can still be saved. A query without
+    a target is as lax as `best_effort` seconds.
     """
 
-    floor: float = 0.01
+    floor: float = 0.05
     best_effort: float = 86_400.0
     level: Level = Level.LOGICAL
     name: str = "laxity"
@@ -116,13 +121,22 @@ class LeastLaxity:
     spacing: Spacing = Spacing.LOG
 
     def priorities(self, view: View) -> Mapping[str, float]:
-        laxities = view.values("laxity")
-        return {op: self.urgency(laxities.get(op, self.best_effort)) for op in view.operators()}
+        least = dict.fromkeys(view.operators(), self.best_effort) | view.values("laxity")
+        downstream = view.deployment.downstream
+        waiting = sorted(least, key=least.__getitem__)
+        while waiting:  # least first: an operator is lowered at most a few times
+            operator = waiting.pop(0)
+            for replicas in downstream.get(operator, ()):
+                for below in replicas:
+                    if least.get(below, -math.inf) > least[operator]:
+                        least[below] = least[operator]
+                        waiting.insert(0, below)
+        return {operator: self.urgency(laxity) for operator, laxity in least.items()}
 
     def urgency(self, laxity: float) -> float:
         if laxity >= self.floor:
             return 1.0 / laxity
-        return (1.0 + (self.floor - laxity) / self.floor) / self.floor
+        return (1.0 + math.log1p((self.floor - laxity) / self.floor)) / self.floor
 
 
 _FACTORIES: Mapping[str, Callable[..., HostPolicy]] = {

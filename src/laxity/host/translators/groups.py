@@ -7,7 +7,7 @@ import re
 
 from laxity.host.entities import Thread
 from laxity.host.journal import Entry
-from laxity.host.normalise import CPU_SHARES, CPU_WEIGHT, discretise
+from laxity.host.normalise import discretise
 from laxity.host.schedule import GroupingSchedule
 from laxity.host.translators.api import Change, Format, Normalisation, Tools, is_gone, normalise
 from laxity.host.translators.hierarchy import Hierarchy
@@ -18,8 +18,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 class GroupTranslator:
     """A control group for each group of the schedule, below the cgroup its threads come from.
 
-    The common root of the groups weighs as much as one ordinary thread on each core: scheduled
-    engines together compete with the rest of the machine as if nothing had been grouped.
+    Ungrouped, k runnable threads compete with the rest of the machine as k; grouped, as what their
+    common root weighs. It weighs as much as the threads it holds would, but no more than ten
+    ordinary threads on each core, so that many idle threads do not crush everybody else.
     """
 
     format = Format.GROUPING
@@ -47,6 +48,8 @@ class GroupTranslator:
         self._homes: dict[int, str] = {}
         self._groups: dict[str, str] = {}
         """Path of a group → the setting it was last given."""
+        self._roots: dict[str, int] = {}
+        """Path of a common root → its weight."""
         self._places: dict[Thread, str] = {}
 
     def unavailable(self) -> str | None:
@@ -107,6 +110,7 @@ class GroupTranslator:
         self, schedule: GroupingSchedule, settings: dict[str, float], changes: list[Change]
     ) -> dict[Thread, str]:
         wanted: dict[Thread, str] = {}
+        self._make_roots(schedule)
         for gid, group in sorted(schedule.groups.items()):
             for thread in sorted(group.threads):
                 home = self._home(thread)
@@ -122,11 +126,6 @@ class GroupTranslator:
     def _make_group(self, path: str, home: str, setting: float) -> None:
         tools, hierarchy = self._tools, self._hierarchy
         assert hierarchy is not None
-        root = path.rpartition("/")[0]
-        if root not in self._groups:
-            hierarchy.make_group(root, home, tools.journal, tools.owner)
-            hierarchy.set_weight(root, self._root_weight())
-            self._groups[root] = "root"
         if path not in self._groups:
             hierarchy.make_group(path, home, tools.journal, tools.owner)
         if self._quota:
@@ -135,11 +134,24 @@ class GroupTranslator:
             hierarchy.set_weight(path, int(setting))
         self._groups[path] = str(setting)
 
-    def _root_weight(self) -> int:
-        scale = self._hierarchy.scale if self._hierarchy else CPU_SHARES
-        # Version 2's default of 100 equals version 1's 1024.
-        per_core = CPU_WEIGHT.neutral if scale is CPU_WEIGHT else CPU_SHARES.neutral
-        return int(min(scale.urgent, per_core * self._cores))
+    def _make_roots(self, schedule: GroupingSchedule) -> None:
+        tools, hierarchy = self._tools, self._hierarchy
+        assert hierarchy is not None
+        threads: dict[str, int] = {}
+        for group in schedule.groups.values():
+            for thread in group.threads:
+                home = self._home(thread)
+                if home is not None:
+                    threads[home] = threads.get(home, 0) + 1
+        for home, count in threads.items():
+            root = f"{home}/{self._root_name}"
+            heaviest = min(hierarchy.scale.urgent, 10 * self._cores * hierarchy.scale.neutral)
+            weight = int(min(heaviest, count * hierarchy.scale.neutral))
+            if root not in self._roots:
+                hierarchy.make_group(root, home, tools.journal, tools.owner)
+            if self._roots.get(root) != weight:
+                hierarchy.set_weight(root, weight)
+                self._roots[root] = weight
 
     def _home(self, thread: Thread) -> str | None:
         """Where the thread's process lives when it is first seen; its threads may be born inside
@@ -177,6 +189,7 @@ class GroupTranslator:
             if is_gone(error) and tools.kernel.exists(path):
                 return False
             self._groups.pop(path, None)
+            self._roots.clear()
             raise
         self._places[thread] = path
         return True
@@ -189,7 +202,7 @@ class GroupTranslator:
     def _drop_empty(self, used: set[str]) -> None:
         """Groups of queries that have vanished. The journal keeps them until the end, which costs
         nothing; an empty directory does not matter to the kernel."""
-        for path in [p for p, s in self._groups.items() if s != "root" and p not in used]:
+        for path in [p for p in self._groups if p not in used]:
             try:
                 self._tools.kernel.remove_dir(path)
             except OSError:
@@ -199,5 +212,6 @@ class GroupTranslator:
     def release(self) -> None:
         self._places.clear()
         self._groups.clear()
+        self._roots.clear()
         self._homes.clear()
         self._tools.journal.restore(self._tools.owner)
