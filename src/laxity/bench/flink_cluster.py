@@ -62,7 +62,7 @@ class FlinkCluster:
 
     def __init__(self, folder: Path, *, slots: int = 32, memory: str = "1400m") -> None:
         self._home = flink_home()
-        self._folder = folder
+        self.folder = folder
         self._slots = slots
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -70,7 +70,7 @@ class FlinkCluster:
         self.url = f"http://localhost:{self.port}"
 
     def __enter__(self) -> FlinkCluster:
-        conf = self._folder / "conf"
+        conf = self.folder / "conf"
         shutil.copytree(self._home / "conf", conf)
         (conf / "config.yaml").write_text(self._configuration())
         try:
@@ -98,24 +98,24 @@ class FlinkCluster:
             "rest.bind-address": "localhost",
             # Values younger than this are served from a cache; the default is 10 s.
             "metrics.fetcher.update-interval": "500 ms",
-            "metrics.latency.interval": "200 ms",
+            "metrics.latency.interval": "50 ms",
             "pipeline.operator-chaining.enabled": "false",
-            "io.tmp.dirs": self._folder / "tmp",
+            "io.tmp.dirs": self.folder / "tmp",
         }
-        (self._folder / "tmp").mkdir()
+        (self.folder / "tmp").mkdir()
         return "".join(f"{key}: {value}\n" for key, value in settings.items())
 
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
             "FLINK_HOME": str(self._home),
-            "FLINK_CONF_DIR": str(self._folder / "conf"),
-            "FLINK_LOG_DIR": str(self._folder),
-            "FLINK_PID_DIR": str(self._folder),
+            "FLINK_CONF_DIR": str(self.folder / "conf"),
+            "FLINK_LOG_DIR": str(self.folder),
+            "FLINK_PID_DIR": str(self.folder),
         }
 
     def _start(self, script: str) -> None:
-        with (self._folder / f"{script}.out").open("wb") as log:
+        with (self.folder / f"{script}.out").open("wb") as log:
             self._processes.append(
                 subprocess.Popen(
                     ["bash", str(self._home / "bin" / script), "start-foreground"],
@@ -137,7 +137,7 @@ class FlinkCluster:
             except OSError:
                 pass
             time.sleep(0.2)
-        logs = "\n".join(p.read_text()[-800:] for p in self._folder.glob("*.out"))
+        logs = "\n".join(p.read_text()[-800:] for p in self.folder.glob("*.out"))
         raise FlinkUnavailableError(f"Flink did not come up: {logs}")
 
     @property

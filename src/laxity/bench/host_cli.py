@@ -96,3 +96,67 @@ def show_table(
         console.print(host_report.against_default(results))
     if plot is not None:
         host_report.plot(results, plot)
+
+
+@host_bench.command()
+def mixed(
+    rows: RowsFile = Path("out/host-mixed.jsonl"),
+    rounds: Annotated[int, typer.Option(min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 12.0,
+) -> None:
+    """Flink and Spark at the same time under one loop (goal G5); needs Flink (docs/host.md)."""
+    import json
+
+    from rich.console import Console
+    from rich.progress import track
+
+    from laxity.bench.host_mixed import MixedContest
+
+    console = Console(stderr=True)
+    contest = MixedContest(rounds=rounds, seconds=seconds)
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    with rows.open("a") as file:
+        phases = contest.run(lambda message: console.print(message, soft_wrap=True))
+        for row in track(phases, "phases", total=contest.phases, console=console):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    _print_mixed(rows)
+
+
+@host_bench.command("mixed-table")
+def show_mixed(rows: Annotated[Path, typer.Argument(help="A file of rows.")]) -> None:
+    """Medians over all rounds of `mixed`."""
+    _print_mixed(rows)
+
+
+def _print_mixed(rows: Path) -> None:
+    import sys
+
+    from rich.console import Console
+
+    from laxity.bench import host_report
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(host_report.mixed_table(host_report.read_rows([rows])))
+
+
+@host_bench.command()
+def cost(
+    seconds: Annotated[float, typer.Option(help="Measured span for each policy.")] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """What the loop itself costs: 100 operators, a 1 s period."""
+    import json
+    import sys
+
+    from rich.console import Console
+
+    from laxity.bench import host_report
+    from laxity.bench.host_contest import measure_cost
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    found = list(measure_cost(seconds, Console(stderr=True).print))
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        console.print(host_report.cost_table(found))

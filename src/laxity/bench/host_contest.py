@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -96,6 +97,38 @@ class Contest:
         with host_for(engine, mode, self.translator, self.period, say) as runner:
             runner.start()
             return measure()
+
+
+def measure_cost(seconds: float, say: Callable[[str], None]) -> Iterator[Row]:
+    """CPU of this whole process, threads of drivers included, once everything is set up."""
+    with (
+        tempfile.TemporaryDirectory(prefix="laxity-cost-") as folder,
+        SyntheticEngine(Path(folder, "metrics.json")) as engine,
+    ):
+        prefer_this_process()
+        for translator in ("shares", "nice"):
+            for policy in MODES[1:]:
+                with host_for(engine, policy, translator, 1.0, say) as runner:
+                    yield _measure_pass(engine, runner, policy, translator, seconds)
+
+
+def _measure_pass(
+    engine: SyntheticEngine, runner: HostRunner, policy: str, translator: str, seconds: float
+) -> Row:
+    settle = 2.0
+    marks: list[tuple[float, float]] = []
+
+    def mark() -> None:
+        marks.append((time.process_time(), time.monotonic()))
+
+    timer = threading.Timer(settle + 0.5, mark)
+    timer.start()
+    runner.start()
+    engine.run(engine.rate(0.6), settle=settle, seconds=seconds, blocking=False, targets=TARGETS)
+    mark()
+    (before, began), (after, ended) = marks
+    own = (after - before) / (ended - began)
+    return {"policy": policy, "translator": translator, "own_cpu": own}
 
 
 def host_for(

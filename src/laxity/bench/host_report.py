@@ -96,6 +96,41 @@ def _ratio(above: dict[str, float], below: dict[str, float], field: str) -> floa
     return above[field] / below[field] if below[field] > 0 else 0.0
 
 
+def mixed_table(rows: Sequence[Row]) -> Table:
+    """Latencies are the worse of a kind's queries; rows/s their sum."""
+    shown = Table(
+        *("mode", "Flink alerts p50", "p99", "of offered", "Flink bulk rows/s"),
+        *("Spark alerts p50", "max", "Spark bulk rows/s", "own CPU", "rounds"),
+        title="Flink and Spark at the same time",
+        box=box.MARKDOWN,
+    )
+    for mode in dict.fromkeys(row["mode"] for row in rows):
+        group = [row for row in rows if row["mode"] == mode]
+        value = {k: median(r[k] for r in group) for k in group[0] if k != "mode"}
+        shown.add_row(
+            mode,
+            *(f"{value[f] * 1000:.0f} ms" for f in ("flink_alerts_p50", "flink_alerts_p99")),
+            f"{value['flink_alerts_rows'] / value['flink_alerts_offered']:.0%}",
+            f"{value['flink_bulk_rows']:.0f}",
+            *(f"{value[f] * 1000:.0f} ms" for f in ("spark_alerts_p50", "spark_alerts_max")),
+            f"{value['spark_bulk_rows']:.0f}",
+            f"{value['own_cpu']:.2%}",
+            str(len(group)),
+        )
+    return shown
+
+
+def cost_table(rows: Sequence[Row]) -> Table:
+    shown = Table(
+        *("policy", "translator", "own CPU, of one core"),
+        title="100 operators, a pass every second",
+        box=box.MARKDOWN,
+    )
+    for row in rows:
+        shown.add_row(row["policy"], row["translator"], f"{row['own_cpu']:.2%}")
+    return shown
+
+
 def plot(results: dict[Key, dict[str, float]], path: Path) -> None:
     import matplotlib
 
