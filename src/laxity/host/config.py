@@ -23,8 +23,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from laxity.core.durations import parse_target
 from laxity.host.binding import Binding
@@ -103,7 +104,7 @@ def make_bindings(
         settings = dict(options)
         kind = str(settings.pop("kind", ""))
         name = str(settings.pop("name", kind))
-        level = Level(settings.pop("level", "logical"))
+        level = _choice(Level, settings.pop("level", "logical"), "level")
         translator = str(settings.pop("translator", "nice"))
         normalisation = str(settings.pop("normalisation", "auto"))
         group_policy = settings.pop("group_policy", None)
@@ -122,7 +123,7 @@ def make_bindings(
                 ),
                 period=parse_target(settings.pop("period", config.period), name="period"),
                 enabled=bool(settings.pop("enabled", True)),
-                group_by=GroupBy(settings.pop("group_by", "query")),
+                group_by=_choice(GroupBy, settings.pop("group_by", "query"), "group_by"),
                 group_policy=make_policy(group_policy, **grouped) if group_policy else None,
                 policy=make_policy(kind, level=level, **settings),
                 **chosen,
@@ -159,6 +160,18 @@ _DRIVERS: Mapping[str, Callable[[dict[str, Any], Targets], Driver]] = {
     "flink": _flink,
     "generic": _generic,
 }
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def _choice(kind: type[E], written: object, name: str) -> E:
+    try:
+        return kind(str(written))
+    except ValueError:
+        raise InvalidHostConfigError(
+            f"{name} cannot be {written!r}; choose from {', '.join(kind)}"
+        ) from None
 
 
 def _refuse_unknown(content: Mapping[str, Any], known: set[str], where: str) -> None:

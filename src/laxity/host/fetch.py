@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Protocol
 
 from laxity.host.drivers.api import Driver
@@ -18,6 +18,11 @@ Answers = Mapping[str, Snapshot | Exception]
 
 
 class Fetcher(Protocol):
+    @property
+    def busy_seconds(self) -> float:
+        """CPU time used in threads other than the caller's."""
+        ...
+
     def fetch(self, requests: Sequence[Request], now: float) -> Answers: ...
 
 
@@ -31,6 +36,8 @@ def ask(driver: Driver, now: float, wanted: frozenset[str]) -> Snapshot | Except
 class InlineFetcher:
     """One after the other, in the caller's thread."""
 
+    busy_seconds = 0.0
+
     def fetch(self, requests: Sequence[Request], now: float) -> Answers:
         return {driver.name: ask(driver, now, wanted) for driver, wanted in requests}
 
@@ -42,10 +49,13 @@ class _Worker:
     questions: queue.SimpleQueue[tuple[Driver, float, frozenset[str]]]
     answers: queue.SimpleQueue[Snapshot | Exception]
     pending: bool = False
+    busy_seconds: float = 0.0
 
     def run(self) -> None:
         while True:
-            self.answers.put(ask(*self.questions.get()))
+            answer = ask(*self.questions.get())
+            self.busy_seconds = thread_time()
+            self.answers.put(answer)
 
 
 class ThreadedFetcher:
@@ -58,6 +68,10 @@ class ThreadedFetcher:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._workers: dict[str, _Worker] = {}
+
+    @property
+    def busy_seconds(self) -> float:
+        return sum(worker.busy_seconds for worker in self._workers.values())
 
     def fetch(self, requests: Sequence[Request], now: float) -> Answers:
         asked: dict[str, _Worker] = {}

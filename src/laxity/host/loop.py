@@ -68,14 +68,18 @@ class HostLoop:
         self._last: dict[str, _Silence] = {}
         self._wake = threading.Event()
         self._stopped = False
-        self.busy_seconds = 0.0
-        """CPU time this loop's passes have used, drivers' own threads not included."""
+        self._used = 0.0
         for binding in bindings:
             self.add(binding)
 
     @property
     def bindings(self) -> Sequence[Binding]:
         return tuple(self._bindings.values())
+
+    @property
+    def busy_seconds(self) -> float:
+        """CPU time of all passes so far, reading the engines included."""
+        return self._used + self._fetcher.busy_seconds
 
     def add(self, binding: Binding) -> None:
         """Also while it runs. Fails at once if a covered engine lacks a metric it needs."""
@@ -127,7 +131,7 @@ class HostLoop:
             for binding in due:
                 self._run(binding, engines, step)
                 self._due[binding.name] = _next_due(self._due[binding.name], binding.period, now)
-            self.busy_seconds += time.thread_time() - started
+            self._used += time.thread_time() - started
         if self._on_step:
             self._on_step(step)
         return step

@@ -43,10 +43,6 @@ class Inputs:
     deployment: Deployment
 
 
-class Computation(Protocol):
-    def __call__(self, inputs: Inputs) -> Values: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A primitive metric has no dependencies and can only come from a driver."""

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 
 from laxity.host.errors import InvalidHostConfigError
 from laxity.host.normalise import Spacing
@@ -123,14 +124,14 @@ class LeastLaxity:
     def priorities(self, view: View) -> Mapping[str, float]:
         least = dict.fromkeys(view.operators(), self.best_effort) | view.values("laxity")
         downstream = view.deployment.downstream
-        waiting = sorted(least, key=least.__getitem__)
-        while waiting:  # least first: an operator is lowered at most a few times
-            operator = waiting.pop(0)
-            for replicas in downstream.get(operator, ()):
-                for below in replicas:
-                    if least.get(below, -math.inf) > least[operator]:
-                        least[below] = least[operator]
-                        waiting.insert(0, below)
+        for operator in sorted(least, key=least.__getitem__):  # so that each is lowered once
+            reached = [operator]
+            while reached:
+                above = reached.pop()
+                for below in chain.from_iterable(downstream.get(above, ())):
+                    if least.get(below, -math.inf) > least[above]:
+                        least[below] = least[above]
+                        reached.append(below)
         return {operator: self.urgency(laxity) for operator, laxity in least.items()}
 
     def urgency(self, laxity: float) -> float:

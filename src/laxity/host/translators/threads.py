@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from laxity.host.entities import Thread
 from laxity.host.journal import Entry
-from laxity.host.normalise import Scale, discretise
+from laxity.host.normalise import Scale, Spacing, discretise
 from laxity.host.schedule import SinglePrioritySchedule
 from laxity.host.translators.api import (
     Change,
@@ -135,14 +135,11 @@ class RoundRobinTranslator:
 
     def apply(self, schedule: SinglePrioritySchedule) -> list[Change]:
         tools = self._tools
-        # Real-time priorities are an order, not a share: their ratios mean nothing.
         how = self._how
         if how in (Normalisation.AUTO, Normalisation.EXACT):
-            how = (
-                Normalisation.MIN_MAX
-                if schedule.spacing == "linear"
-                else (Normalisation.LOG_MIN_MAX)
-            )
+            # Real-time priorities are an order, not a share: their ratios mean nothing.
+            linear = schedule.spacing is Spacing.LINEAR
+            how = Normalisation.MIN_MAX if linear else Normalisation.LOG_MIN_MAX
         wanted = discretise(
             normalise(schedule.priorities, self.scale, schedule.spacing, how, logarithmic=False)
         )
