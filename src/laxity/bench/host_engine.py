@@ -20,8 +20,8 @@ from laxity.host.translators.hierarchy import CgroupV1, find_hierarchy
 THREAD_PATTERN = r"^(?P<query>q\d+)-(?P<operator>o\d+)$"
 
 
-_WEIGHT = 20 * 1024
-"""Of the engine's control group: twenty ordinary threads."""
+_WEIGHT = 5 * 1024
+"""Of the engine's control group: five ordinary threads."""
 
 
 class EngineFailedError(LaxityError, RuntimeError):

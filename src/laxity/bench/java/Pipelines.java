@@ -260,7 +260,8 @@ public final class Pipelines {
             Thread.sleep(100);
         }
         taken += ingested(phase);
-        String result = summary(phase, taken, spread / Math.max(1, looks));
+        double overrun = (System.nanoTime() - phase.end) / 1e9;
+        String result = summary(phase, taken, spread / Math.max(1, looks), overrun);
         threads.forEach(Thread::interrupt);
         for (Thread thread : threads) {
             thread.join();
@@ -287,7 +288,7 @@ public final class Pipelines {
         return Math.sqrt(Math.max(0, squares / n - sum / n * (sum / n)));
     }
 
-    static String summary(Phase phase, long taken, double spread) {
+    static String summary(Phase phase, long taken, double spread, double overrun) {
         long now = phase.end;
         long emitted = 0, met = 0, late = 0, urgentMet = 0, urgentAll = 0;
         double tightest = Double.MAX_VALUE;
@@ -328,10 +329,11 @@ public final class Pipelines {
         double seconds = (phase.end - phase.measured) / 1e9;
         return String.format(
             "{\"throughput\":%.1f,\"egress\":%.1f,\"latency\":%.5f,\"latency_p99\":%.5f,\"end_to_end\":%.5f,"
-                + "\"end_to_end_p99\":%.5f,\"met\":%.4f,\"urgent_met\":%.4f,\"queue_spread\":%.2f}",
+                + "\"end_to_end_p99\":%.5f,\"met\":%.4f,\"urgent_met\":%.4f,\"queue_spread\":%.2f,"
+                + "\"overrun\":%.2f}",
             taken / seconds, emitted / seconds, mean(latencies), quantile(latencies, 0.99), mean(ends),
             quantile(ends, 0.99), met / (double) Math.max(1, met + late),
-            urgentMet / (double) Math.max(1, urgentAll), spread);
+            urgentMet / (double) Math.max(1, urgentAll), spread, overrun);
     }
 
     static double mean(long[] sorted) {
