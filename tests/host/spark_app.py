@@ -28,7 +28,10 @@ def slowly(value: int) -> int:
     return value
 
 
-for name, frame in (("alerts", rows), ("bulk", rows.limit(20).select(slowly("value")))):
+for name, frame in (
+    ("alerts", rows),
+    ("bulk", rows.where("value % 20 = 0").select(slowly("value"))),
+):
     writer = frame.writeStream.format("noop").queryName(name)
     writer.option("checkpointLocation", f"{folder}/{name}").start()
 pid = spark._jvm.java.lang.ProcessHandle.current().pid()

@@ -97,7 +97,7 @@ class SparkDriver:
         raw = common_metrics(deployment, wanted)
         asked = {m: _METRICS[m] for m in wanted if m in _METRICS}
         if asked:
-            gauges = self._rest.json("/metrics/json")["gauges"]
+            gauges = self._rest.json("/metrics/json/")["gauges"]
             raw |= gauge_values(self.name, streams, gauges, asked)
         return Snapshot(deployment, now, raw)
 
