@@ -17,6 +17,7 @@ from laxity.host import procfs
 from laxity.host.binding import Binding
 from laxity.host.drivers.generic import GenericDriver
 from laxity.host.drivers.pages import PageReader
+from laxity.host.drivers.spark import FeedDriver
 from laxity.host.entities import Thread
 from laxity.host.journal import Journal
 from laxity.host.kernel import LinuxKernel
@@ -24,6 +25,7 @@ from laxity.host.loop import HostLoop
 from laxity.host.normalise import Spacing
 from laxity.host.notices import Notices
 from laxity.host.policies import QueueSize
+from laxity.host.runner import for_driver
 from laxity.host.schedule import Group, GroupingSchedule, SinglePrioritySchedule
 from laxity.host.translators import make_translator
 from laxity.host.translators.api import Tools
@@ -352,6 +354,24 @@ def test_without_rights_it_lowers_what_it_may_and_says_so_once() -> None:
     assert first == "nice 0 6 2"
     assert "not writable" in said[0]
     assert "no right to raise priorities" in said[1]
+
+
+@needs_root
+def test_inside_a_program_a_feed_ranks_its_threads(engine: Engine, tmp_path: Path) -> None:
+    tids = {name: thread.tid for name, thread in engine.threads.items()}
+    feed = {"alerts": (0.1, [tids["q1-a"]]), "daily": (3600.0, [tids["q2-a"]])}
+    said: list[str] = []
+    runner = for_driver(
+        FeedDriver(lambda: feed, pid=engine.process.pid), period=0.05, say=said.append
+    )
+    runner.directory = tmp_path / "state"
+    with runner:
+        runner.start()
+        wait_for(lambda: engine.nice("q1-a") == -20 and engine.nice("q2-a") == 19, "ranked")
+        feed.clear()
+        wait_for(lambda: restored(engine), "a query that is gone has its threads put back")
+    assert said == []
+    assert list((tmp_path / "state").iterdir()) == []
 
 
 def cpu_ratio(threads: list[Thread], total: float) -> float:
