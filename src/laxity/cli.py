@@ -16,7 +16,12 @@ from rich.console import Console
 from laxity import __version__
 from laxity.core.errors import LaxityError
 
-_COMMAND_MODULES: tuple[str, ...] = ("laxity.bench.cli", "laxity.sim.cli")
+_COMMAND_MODULES: tuple[str, ...] = (
+    "laxity.bench.cli",
+    "laxity.sim.cli",
+    "laxity.host.cli",
+    "laxity.bench.host_cli",
+)
 """Modules with a `register(app)` function, in the order their commands are listed."""
 
 app = typer.Typer(

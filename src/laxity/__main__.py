@@ -1,0 +1,5 @@
+"""`python -m laxity`."""
+
+from laxity.cli import main
+
+main()

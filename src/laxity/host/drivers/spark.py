@@ -1,0 +1,251 @@
+"""Apache Spark: from outside through its REST API, or from inside through a feed.
+
+Threads that work for a query: its stream thread in the driver (plans every micro-batch), its task
+threads in executors on this host, and the executors' Python workers. Task threads come from a
+pool and change their name, and so their query, with every task.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from laxity.host import procfs
+from laxity.host.drivers.api import COMMON_METRICS, Targets, common_metrics
+from laxity.host.drivers.http import RestClient
+from laxity.host.drivers.jvm import thread_names
+from laxity.host.drivers.processes import ProcessFinder
+from laxity.host.entities import (
+    Deployment,
+    LogicalOperator,
+    PhysicalOperator,
+    Query,
+    Thread,
+    entity_id,
+)
+from laxity.host.errors import DriverError
+from laxity.host.metrics import Snapshot, Values
+
+SPARK_JVM = r"org\.apache\.spark\.(?:deploy\.SparkSubmit|executor\.\w+Backend)"
+_PYTHON_WORKER = re.compile(r"pyspark[./]daemon|pyspark[./]worker")
+_STREAM = re.compile(
+    r"^stream execution thread for (?:(?P<name>.+?) )?\[id = (?P<id>[^,]+), runId = (?P<run>[^\]]+)"
+)
+_TASK = re.compile(r"^Executor task launch worker for task .*\(TID (?P<task>\d+)\)")
+_GAUGE = re.compile(r"\.spark\.streaming\.(?P<query>.+)\.(?P<metric>[\w-]+)$")
+
+_METRICS: Mapping[str, tuple[str, float]] = {
+    # ours → the gauge of spark.sql.streaming.metricsEnabled, and the factor to our unit
+    "latency": ("latency", 1e-3),
+    "input_rate": ("inputRate-total", 1.0),
+    "output_rate": ("processingRate-total", 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A running query. `gauge` is its name in Spark's metrics."""
+
+    name: str
+    run: str
+    gauge: str
+    thread: Thread
+
+
+class SparkDriver:
+    """Each query has two operators: `stream` (its micro-batches are planned) and `tasks`.
+
+    Python workers serve whichever query has tasks: they are one physical operator fused from the
+    `tasks` of all queries that run some, and so take the highest of their priorities.
+    """
+
+    def __init__(
+        self,
+        name: str = "spark",
+        *,
+        url: str = "http://localhost:4040",
+        process: str = SPARK_JVM,
+        pids: Iterable[int] = (),
+        targets: Targets | None = None,
+        timeout: float = 1.0,
+    ) -> None:
+        self.name = name
+        self.metrics = COMMON_METRICS | frozenset(_METRICS)
+        self._rest = RestClient(url, timeout)
+        self._pids = tuple(pids)
+        self._finder = ProcessFinder(process)
+        self._targets = targets or Targets()
+        self._application: str | None = None
+
+    def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
+        pids = self._pids or self._finder.find()
+        threads: dict[Thread, str] = {}
+        for pid in pids:
+            names = thread_names(pid)
+            found = (stat.thread for stat in procfs.threads_of(pid))
+            threads |= {t: names[t.tid] for t in found if t.tid in names}
+        if not threads:
+            raise DriverError(f"no Spark JVM of engine {self.name!r} runs on this host")
+        streams = find_streams(threads)
+        run_of_task = self._tasks() if streams else {}
+        deployment = build_deployment(
+            self.name, streams, threads, run_of_task, _python_workers(pids), self._targets
+        )
+        raw = common_metrics(deployment, wanted)
+        asked = {m: _METRICS[m] for m in wanted if m in _METRICS}
+        if asked:
+            gauges = self._rest.json("/metrics/json/")["gauges"]
+            raw |= gauge_values(self.name, streams, gauges, asked)
+        return Snapshot(deployment, now, raw)
+
+    def _tasks(self) -> dict[int, str]:
+        """Running task → the run id of its query, which Spark keeps as the job group."""
+        base = f"/api/v1/applications/{self._app()}"
+        group_of = {
+            stage: job["jobGroup"]
+            for job in self._rest.json(f"{base}/jobs?status=running")
+            if "jobGroup" in job
+            for stage in job["stageIds"]
+        }
+        return {
+            task["taskId"]: group_of[stage["stageId"]]
+            for stage in self._rest.json(f"{base}/stages?status=active&details=true")
+            if stage["stageId"] in group_of
+            for task in stage.get("tasks", {}).values()
+            if task.get("status") == "RUNNING"
+        }
+
+    def _app(self) -> str:
+        if self._application is None:
+            applications = self._rest.json("/api/v1/applications")
+            if not applications:
+                raise DriverError(f"{self._rest.url} shows no application")
+            self._application = str(applications[0]["id"])
+        return self._application
+
+    def close(self) -> None:
+        self._rest.close()
+
+
+def find_streams(threads: Mapping[Thread, str]) -> list[Stream]:
+    found = []
+    for thread, name in threads.items():
+        match = _STREAM.match(name)
+        if match:
+            query_id = match["id"]
+            shown = match["name"] or f"query-{query_id[:8]}"
+            found.append(Stream(shown, match["run"], match["name"] or query_id, thread))
+    return sorted(found, key=lambda stream: (stream.name, stream.thread))
+
+
+def build_deployment(
+    engine: str,
+    streams: Iterable[Stream],
+    threads: Mapping[Thread, str],
+    run_of_task: Mapping[int, str],
+    workers: Iterable[Thread],
+    targets: Targets,
+) -> Deployment:
+    tasks_of: dict[str, list[Thread]] = {}
+    for thread, name in threads.items():
+        match = _TASK.match(name)
+        if match and int(match["task"]) in run_of_task:
+            tasks_of.setdefault(run_of_task[int(match["task"])], []).append(thread)
+    queries: list[Query] = []
+    logical: list[LogicalOperator] = []
+    physical: list[PhysicalOperator] = []
+    working: list[tuple[str, str]] = []
+    for stream in streams:
+        query = stream.name
+        queries.append(Query(query, engine, targets.of(query)))
+        plan, tasks = (entity_id(engine, query, op) for op in ("stream", "tasks"))
+        logical += [LogicalOperator(plan, query, (tasks,)), LogicalOperator(tasks, query)]
+        physical.append(PhysicalOperator(f"{plan}#0", query, (plan,), (stream.thread,)))
+        running = tuple(sorted(tasks_of.get(stream.run, ())))
+        if running:
+            physical.append(PhysicalOperator(f"{tasks}#0", query, (tasks,), running))
+            working.append((query, tasks))
+    workers = tuple(workers)
+    if workers and working:
+        shared = entity_id(engine, working[0][0], "python")
+        fused = tuple(tasks for _, tasks in working)
+        physical.append(PhysicalOperator(shared, working[0][0], fused, workers))
+    return Deployment(engine, tuple(queries), tuple(logical), tuple(physical))
+
+
+def gauge_values(
+    engine: str,
+    streams: Iterable[Stream],
+    gauges: Mapping[str, Any],
+    asked: Mapping[str, tuple[str, float]],
+) -> dict[str, Values]:
+    """A query's gauges hold for both of its operators. Empty where Spark does not report them:
+    set spark.sql.streaming.metricsEnabled to true."""
+    said: dict[tuple[str, str], float] = {}
+    for name, gauge in gauges.items():
+        match = _GAUGE.search(name)
+        if match and isinstance(gauge.get("value"), (int, float)):
+            said[match["query"], match["metric"]] = float(gauge["value"])
+    values: dict[str, Values] = {}
+    for metric, (theirs, factor) in asked.items():
+        values[metric] = {
+            entity_id(engine, stream.name, operator): said[stream.gauge, theirs] * factor
+            for stream in streams
+            if (stream.gauge, theirs) in said
+            for operator in ("stream", "tasks")
+        }
+    return values
+
+
+def _python_workers(pids: Iterable[int]) -> list[Thread]:
+    return [
+        stat.thread
+        for pid in pids
+        for child in procfs.descendants(pid)
+        if _PYTHON_WORKER.search(procfs.command_line(child))
+        for stat in procfs.threads_of(child)
+    ]
+
+
+Feed = Callable[[], Mapping[str, tuple[float, Iterable[int]]]]
+"""Query → (laxity in seconds, Linux ids of the threads and processes that work for it)."""
+
+
+class FeedDriver:
+    """In-process: whoever schedules queries already knows their laxity and threads, and gives
+    them with every call. `pid` is the process the thread ids belong to; an id that is not one of
+    its threads is taken as a process of its own (a Python worker)."""
+
+    def __init__(self, feed: Feed, *, name: str = "spark", pid: int | None = None) -> None:
+        self.name = name
+        self.metrics = frozenset({"cpu_seconds", "laxity"})
+        self._feed = feed
+        self._pid = os.getpid() if pid is None else pid
+
+    def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
+        queries: list[Query] = []
+        logical: list[LogicalOperator] = []
+        physical: list[PhysicalOperator] = []
+        laxities: dict[str, float] = {}
+        for query, (laxity, tids) in self._feed().items():
+            operator = entity_id(self.name, query, "query")
+            threads = tuple(t for tid in tids for t in self._threads(tid))
+            queries.append(Query(query, self.name))
+            logical.append(LogicalOperator(operator, query))
+            physical.append(PhysicalOperator(f"{operator}#0", query, (operator,), threads))
+            laxities[operator] = laxities[f"{operator}#0"] = laxity
+        deployment = Deployment(self.name, tuple(queries), tuple(logical), tuple(physical))
+        raw = common_metrics(deployment, wanted - {"target"})
+        return Snapshot(deployment, now, {**raw, "laxity": laxities})
+
+    def _threads(self, tid: int) -> list[Thread]:
+        stat = procfs.thread_stat(self._pid, tid)
+        if stat is not None:
+            return [stat.thread]
+        return [stat.thread for stat in procfs.threads_of(tid)]
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,178 @@
+"""A host loop with everything around it: recovery, journal, status file, orderly end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from laxity.host.binding import Binding
+from laxity.host.drivers.api import Driver
+from laxity.host.fetch import ThreadedFetcher
+from laxity.host.journal import Journal, default_directory, recover
+from laxity.host.kernel import DryKernel, Kernel, LinuxKernel
+from laxity.host.loop import HostLoop, Step
+from laxity.host.notices import Notices
+from laxity.host.policies import HostPolicy, LeastLaxity
+from laxity.host.translators import make_translator
+from laxity.host.translators.api import Tools
+
+OWN_NICE = -10
+"""Of a process that does nothing but schedule: on a full machine it must still come to decide."""
+
+BindingMaker = Callable[[Kernel, Journal, Notices], list[Binding]]
+
+
+@dataclass
+class HostRunner:
+    """Use as a context manager: on the way in, what an earlier run left is put back; on the way
+    out, what this one changed."""
+
+    drivers: Iterable[Driver]
+    make_bindings: BindingMaker
+    name: str = "host"
+    directory: Path | None = None
+    timeout: float = 1.0
+    say: Callable[[str], None] | None = None
+    dry_run: Callable[[str], None] | None = None
+    on_step: Callable[[Step], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.notices = Notices(self.say)
+        self.directory = self.directory or default_directory()
+        self._thread: threading.Thread | None = None
+        self._began = time.monotonic()
+        self._passes = 0
+
+    def __enter__(self) -> HostRunner:
+        real = LinuxKernel()
+        assert self.directory is not None
+        if self.dry_run:
+            kernel: Kernel = DryKernel(real, self.dry_run)
+            self.journal = Journal(kernel)
+        else:
+            kernel = real
+            report = recover(kernel, self.directory)
+            if report.restored or report.failed:
+                self.notices.tell(
+                    f"an earlier run did not end properly: {report.restored} settings put back"
+                    + "".join(f"; failed: {failure}" for failure in report.failed)
+                )
+            self.journal = Journal(kernel, self.directory, self.name)
+        try:
+            self.loop = HostLoop(
+                self.drivers,
+                self.make_bindings(kernel, self.journal, self.notices),
+                fetcher=ThreadedFetcher(self.timeout),
+                notices=self.notices,
+                on_step=self._after_step,
+            )
+        except BaseException:
+            self.journal.close()
+            raise
+        return self
+
+    def start(self) -> None:
+        """In a thread of its own."""
+        self._thread = threading.Thread(target=self.loop.run, name="laxity-host", daemon=True)
+        self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.loop.stop()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        self.loop.close()
+        if self.dry_run is None:
+            report = self.journal.restore()
+            for failure in report.failed:
+                self.notices.tell(f"could not be put back: {failure}")
+            self._status_path.unlink(missing_ok=True)
+        self.journal.close()
+
+    @property
+    def _status_path(self) -> Path:
+        assert self.directory is not None
+        return self.directory / f"{self.name}.status.json"
+
+    def _after_step(self, step: Step) -> None:
+        self._passes += 1
+        if self.dry_run is None:
+            fresh = self._status_path.with_suffix(".new")
+            fresh.write_text(json.dumps(self._status(step)))
+            os.replace(fresh, self._status_path)
+        if self.on_step is not None:
+            self.on_step(step)
+
+    def _status(self, step: Step) -> dict[str, Any]:
+        elapsed = time.monotonic() - self._began
+        return {
+            "name": self.name,
+            "pid": os.getpid(),
+            "at": step.at,
+            "passes": self._passes,
+            "cpu_percent": 100 * self.loop.busy_seconds / elapsed if elapsed > 0 else 0.0,
+            "journalled": len(self.journal),
+            "problems": list(self.notices.current),
+            "policies": [
+                {
+                    "name": b.name,
+                    "policy": b.policy.name,
+                    "translator": b.translator.name,
+                    "period": b.period,
+                    "enabled": b.enabled,
+                }
+                for b in self.loop.bindings
+            ],
+            "engines": [
+                {
+                    "name": name,
+                    "queries": len(snapshot.deployment.queries),
+                    "operators": len(snapshot.deployment.physical),
+                    "threads": sum(len(op.threads) for op in snapshot.deployment.physical),
+                }
+                for name, snapshot in step.snapshots.items()
+            ],
+            "last_changes": [[c.what, c.value] for c in step.changes[:200]],
+        }
+
+
+def prefer_this_process() -> int:
+    """Where it is allowed; returns what the nice value was."""
+    was = os.getpriority(os.PRIO_PROCESS, 0)
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, min(was, OWN_NICE))
+    return was
+
+
+def for_driver(
+    driver: Driver,
+    *,
+    policy: HostPolicy | None = None,
+    translator: str = "nice",
+    period: float = 0.2,
+    name: str | None = None,
+    say: Callable[[str], None] | None = None,
+) -> HostRunner:
+    """One driver, one policy: what a program needs that schedules its own threads."""
+
+    def bindings(kernel: Kernel, journal: Journal, notices: Notices) -> list[Binding]:
+        tools = Tools(kernel, journal, notices, f"{driver.name}-{os.getpid()}")
+        chosen = policy or LeastLaxity()
+        made = make_translator(translator, tools)
+        return [Binding(chosen.name, chosen, made, period=period)]
+
+    return HostRunner(
+        [driver], bindings, name=name or f"{driver.name}-{os.getpid()}", timeout=period, say=say
+    )
