@@ -164,13 +164,15 @@ def for_driver(
     period: float = 0.2,
     name: str | None = None,
     say: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> HostRunner:
-    """One driver, one policy: what a program needs that schedules its own threads."""
+    """One driver, one policy: what a program needs that schedules its own threads. `options` are
+    the translator's."""
 
     def bindings(kernel: Kernel, journal: Journal, notices: Notices) -> list[Binding]:
         tools = Tools(kernel, journal, notices, f"{driver.name}-{os.getpid()}")
         chosen = policy or LeastLaxity()
-        made = make_translator(translator, tools)
+        made = make_translator(translator, tools, **options)
         return [Binding(chosen.name, chosen, made, period=period)]
 
     return HostRunner(

@@ -137,6 +137,10 @@ class Bridge:
     def driver_cores(self) -> int:
         return int(self._gateway.jvm.java.lang.Runtime.getRuntime().availableProcessors())
 
+    @property
+    def driver_pid(self) -> int:
+        return int(self._gateway.jvm.java.lang.ProcessHandle.current().pid())
+
     def install(self) -> None:
         try:
             if self._files:

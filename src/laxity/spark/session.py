@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from laxity.clock import Clock, SystemClock
 from laxity.core.durations import Duration, format_duration, parse_target
 from laxity.core.policies import Policy
+from laxity.host.drivers.spark import FeedDriver
+from laxity.host.runner import HostRunner, for_driver
 from laxity.plugins import load_policy
 from laxity.semantics import apply_override
 from laxity.spark.bridge import Bridge, check_session
@@ -30,7 +32,7 @@ from laxity.spark.query import Query
 from laxity.spark.recorder import Recorder
 from laxity.spark.settings import Settings
 from laxity.spark.status import QueryStatus, Status
-from laxity.spark.threads import ThreadPriorities
+from laxity.spark.threads import HOST_PERIOD, LAX_NICE, URGENT_NICE, ThreadBook
 from laxity.spark.wire import StreamSeen, parse_report
 
 if TYPE_CHECKING:
@@ -85,7 +87,8 @@ class Laxity:
         self._bridge = Bridge(spark, files=settings.files)
         self._controller = Controller(policy, settings, driver_cores=self._bridge.driver_cores)
         self._settings = settings
-        self._threads = ThreadPriorities(tell=self._tell) if settings.host else None
+        self._threads = ThreadBook()
+        self._host: HostRunner | None = None
         self._lock = threading.RLock()
         self._detached = False
         self._recorders: list[Recorder] = []
@@ -96,6 +99,8 @@ class Laxity:
         except BaseException:
             self._bridge.uninstall()
             raise
+        if settings.host:
+            self._host = self._start_host()
         _attached.append(self)
         self._loop.start()
 
@@ -304,9 +309,24 @@ class Laxity:
                 recorder.tick(
                     self._controller.models.values(), self._controller.capacity.cores, now
                 )
-            if self._threads is not None:
-                lax = {m.id: not m.is_urgent for m in self._controller.models.values()}
-                self._threads.apply(report.threads, lax)
+            self._threads.note(report.threads)
+
+    def _start_host(self) -> HostRunner | None:
+        """Operating-system priorities by the host level, in this process."""
+        feed = FeedDriver(
+            lambda: self._threads.feed(list(self._controller.models.values())),
+            pid=self._bridge.driver_pid,
+        )
+        runner = for_driver(
+            feed, say=self._tell, urgent=URGENT_NICE, lax=LAX_NICE, period=HOST_PERIOD
+        )
+        try:
+            runner.__enter__()
+            runner.start()
+        except OSError as error:
+            self._tell(f"thread priorities cannot be set here: {error}")
+            return None
+        return runner
 
     def _tell(self, message: str) -> None:
         self._controller.tell(message, key=message)
@@ -352,12 +372,12 @@ class Laxity:
             if self in _attached:
                 _attached.remove(self)
         self._loop.stop()
+        if self._host is not None:
+            self._host.__exit__(None, None, None)
         for recorder in list(self._recorders):
             recorder.stop()
         if not self._bridge.stopped:
             self._bridge.uninstall()
-            if self._threads is not None:
-                self._threads.restore()
 
     def __enter__(self) -> Laxity:
         return self

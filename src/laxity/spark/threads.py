@@ -1,102 +1,56 @@
-"""Operating-system priorities for the threads behind queries, in the driver's own process.
+"""Which threads of the driver work for whom, as the host level wants to know it.
 
 Each query's batches are planned by a thread of its own, and in local mode its tasks run in a lane
-of threads that only urgent, or only lax, tasks use. So a thread's priority is set once, not for
-every task: lax ones are made nice, and the kernel does the rest.
+of threads that only urgent, or only lax, tasks use. So a thread's priority depends on nothing
+that changes from task to task: the host level sets it once and the kernel does the rest.
 """
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+from laxity.spark.model import QueryModel
 from laxity.spark.wire import ThreadSeen
 
+URGENT_NICE, LAX_NICE = -5, 5
+"""Ten levels are a factor of nine in CPU share. Not more: threads inherit the level of the one
+that started them, and lax work should not fall far behind other processes of the host."""
+HOST_PERIOD = 0.5
 
-@dataclass(frozen=True, slots=True)
-class Shifts:
-    """Nice levels added to a thread's own. One is a factor of 1.25 in CPU share."""
-
-    urgent: int
-    lax_task: int
-    lax_stream: int
-    """Milder for threads that plan: threads they start inherit it, and may come to serve
-    others."""
+URGENT_TASKS, LAX_TASKS = "urgent tasks", "lax tasks"
 
 
-RAISING = Shifts(urgent=-5, lax_task=5, lax_stream=2)
-"""With the right to raise: about a tenth of the CPU for a lax task beside an urgent one, and not
-much less than other processes of the host have."""
-LOWERING = Shifts(urgent=0, lax_task=10, lax_stream=5)
-"""Without it, only lax threads can be moved."""
+class ThreadBook:
+    """Thread ids by query, and by lane of task threads."""
 
+    def __init__(self) -> None:
+        self._streams: dict[str, int] = {}
+        self._lanes: dict[bool, list[int]] = {False: [], True: []}
 
-def may_raise() -> bool:
-    """Has this process the right to raise priorities? Tried on the calling thread."""
-    own = threading.get_native_id()
-    nice = os.getpriority(os.PRIO_PROCESS, own)
-    try:
-        os.setpriority(os.PRIO_PROCESS, own, max(-20, nice - 1))
-        os.setpriority(os.PRIO_PROCESS, own, nice)
-    except PermissionError:
-        return False
-    return True
-
-
-class ThreadPriorities:
-    """Applies priorities to announced threads; `restore` puts back what it found."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._shifts = RAISING if may_raise() else LOWERING
-        if self._shifts is LOWERING:
-            tell(
-                "no right to raise thread priorities (CAP_SYS_NICE, or a limit set with "
-                "ulimit -e): threads of lax queries are made nice, urgent ones are not raised"
-            )
-        self._original: dict[int, int] = {}
-        self._current: dict[int, int] = {}
-        self._stream_threads: dict[str, int] = {}
-
-    def apply(self, seen: Iterable[ThreadSeen], lax_queries: Mapping[str, bool]) -> None:
-        """`lax_queries` says of each query that runs whether it can wait."""
-        shifts = self._shifts
+    def note(self, seen: Iterable[ThreadSeen]) -> None:
         for thread in seen:
             if thread.id:
-                self._stream_threads[thread.id] = thread.tid
+                self._streams[thread.id] = thread.tid
             else:
-                self._shift(thread.tid, shifts.lax_task if thread.lax else shifts.urgent)
-        for query in [q for q in self._stream_threads if q not in lax_queries]:
-            self._forget(self._stream_threads.pop(query))
-        contested = len(set(lax_queries.values())) > 1
-        for query, tid in self._stream_threads.items():
-            by = shifts.lax_stream if lax_queries[query] else shifts.urgent
-            self._shift(tid, by if contested else 0)
+                lane = self._lanes[thread.lax]
+                lane.append(thread.tid)
+                del lane[:-1000]  # ids of threads that ended are harmless, but need not pile up
 
-    def _shift(self, tid: int, by: int) -> None:
-        """Move a thread from the priority it came with."""
-        try:
-            if tid not in self._original:
-                self._original[tid] = os.getpriority(os.PRIO_PROCESS, tid)
-            nice = max(-20, min(19, self._original[tid] + by))
-            current = self._current.get(tid, self._original[tid])
-            if nice == current or (nice < current and self._shifts is LOWERING):
-                return
-            os.setpriority(os.PRIO_PROCESS, tid, nice)
-            self._current[tid] = nice
-        except ProcessLookupError:
-            self._forget(tid)
-        except OSError as error:
-            self._forget(tid)
-            self._tell(f"thread priorities cannot be set here: {error}")
+    def feed(self, models: list[QueryModel]) -> dict[str, tuple[float, list[int]]]:
+        """Laxity and threads of every query and lane; nothing while all queries are alike.
 
-    def _forget(self, tid: int) -> None:
-        self._original.pop(tid, None)
-        self._current.pop(tid, None)
-
-    def restore(self) -> None:
-        for tid in list(self._current):
-            self._shift(tid, 0)
-        self._stream_threads.clear()
+        A query's laxity is taken as its target: what is left of it changes with every batch, and
+        priorities that changed with it would cost more than they bring.
+        """
+        urgent = [m.effective_target for m in models if m.is_urgent]
+        lax = [m.effective_target for m in models if not m.is_urgent]
+        if not urgent or not lax:
+            return {}
+        found: dict[str, tuple[float, list[int]]] = {
+            m.name: (m.effective_target, [self._streams[m.id]])
+            for m in models
+            if m.id in self._streams
+        }
+        found[URGENT_TASKS] = min(urgent), self._lanes[False]
+        found[LAX_TASKS] = max(lax), self._lanes[True]
+        return found
