@@ -219,3 +219,19 @@ def test_mistakes_are_named() -> None:
         replace(chain(), sources={})
     with pytest.raises(InvalidSimulationError, match="interval must be above zero"):
         SourceSpec(interval=0.0)
+
+
+def test_demand_is_what_a_run_needs() -> None:
+    """Widening, shuffles, windows and selectivities included."""
+    stages = [Stage("scan", 2), Stage("wide", 4, Window.tumbling(1.0)), Stage("sum", 2)]
+    costs = {
+        "scan": StageCost(0.001, 1e-6, noise=0.0, selectivity=0.5),
+        "wide": StageCost(0.002, 1e-6, noise=0.0, groups=100),
+        "sum": StageCost(0.003, 1e-6, noise=0.0),
+    }
+    specs = (SourceSpec(interval=0.25),) * 2
+    routing = {"wide": Routing.SHUFFLE}
+    flow = Dataflow(Job.of("job", 1.0, stages), costs, {"scan": specs}, routing)
+    cluster = replace(ONE_WORKER, workers=4)
+    result = simulate([flow], cluster, Fifo(), duration=50.0, warmup=5.0)
+    assert flow.demand() / cluster.cores == pytest.approx(result.busy, rel=0.02)

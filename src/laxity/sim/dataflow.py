@@ -113,6 +113,14 @@ class Dataflow:
                     f"{given} sources; each operator reads one source"
                 )
 
+    def routing_between(self, sender: str, receiver: str) -> Routing:
+        """As asked for, but for a stage that widens: a receiver without any input would hold up
+        every window, so then all get their share."""
+        stages = self.job.stages
+        if stages[receiver].parallelism > stages[sender].parallelism:
+            return Routing.SHUFFLE
+        return self.routing.get(sender, Routing.MERGE)
+
     def demand(self) -> float:
         """Cores this dataflow keeps busy on average (volumes that vary are not counted)."""
         rate: dict[str, float] = {}  # messages a second of the whole stage
@@ -125,7 +133,8 @@ class Dataflow:
             volume = sum(spec.rows / spec.interval for spec in specs)
             for up in self.job.upstream[name]:
                 width = self.job.stages[up].parallelism
-                share = stage.parallelism if self.routing.get(up) is Routing.SHUFFLE else 1
+                shuffled = self.routing_between(up, name) is Routing.SHUFFLE
+                share = stage.parallelism if shuffled else 1
                 window = self.job.stages[up].window
                 emitted = rows[up] * self.costs[up].selectivity
                 if window is None:

@@ -50,9 +50,7 @@ class JobRun:
                 self._connect(operators, self.stages[down], down)
 
     def _connect(self, senders: list[Operator], receivers: list[Operator], stage: str) -> None:
-        routing = self.dataflow.routing.get(senders[0].stage, Routing.MERGE)
-        if routing is Routing.MERGE and len(receivers) > len(senders):
-            routing = Routing.SHUFFLE  # a receiver without any input would hold up every window
+        routing = self.dataflow.routing_between(senders[0].stage, stage)
         for sender in senders:
             if routing is Routing.SHUFFLE:
                 chosen = receivers

@@ -99,6 +99,9 @@ class ParetoArrivals(NamedTuple):
                 axis.set_xlabel("time (s)")
                 axis.legend(fontsize=7)
             axes[0].set_ylabel("latency (s)")
+            limits = [axis.get_ylim() for axis in axes[:3]]
+            for axis in axes[:3]:
+                axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
             for name, latencies in own.items():
                 curve = latencies.cdf()
                 axes[3].step(*zip(*curve, strict=True), label=name, color=plots.colour(name))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from laxity.sim.cluster import Cluster
+from laxity.sim.dataflow import Dataflow, StageCost
 from laxity.sim.engine import Engine
 from laxity.sim.reproduce import multi, plots
 from laxity.sim.reproduce.bursts import pareto_mix
@@ -155,15 +156,21 @@ LAWS: dict[str, dict[str, float]] = {
 
 def run_variant(variant: tuple[Any, ...], name: str, duration: float, seed: int) -> RunResult:
     chosen = Variant(*variant)
-    flows = mixed(18, 15_000.0)
-    for flow in flows[:4]:
-        for stage, cost in flow.costs.items():
-            if stage != "local":
-                flow.costs[stage] = replace(cost, per_row=chosen.merge)  # type: ignore[index]
+    flows = [
+        replace(flow, costs=_merging_at(flow, chosen.merge)) if flow.group == GROUP_1 else flow
+        for flow in mixed(18, 15_000.0)
+    ]
     cluster = replace(Cluster(), mailbox=chosen.mailbox)
     return simulate(
         flows, cluster, multi.scheduler(name), duration=duration, warmup=10.0, seed=seed
     )
+
+
+def _merging_at(flow: Dataflow, per_row: float) -> dict[str, StageCost]:
+    return {
+        stage: cost if stage == "local" else replace(cost, per_row=per_row)
+        for stage, cost in flow.costs.items()
+    }
 
 
 def run_law(law: dict[str, float], name: str, duration: float, seed: int) -> RunResult:

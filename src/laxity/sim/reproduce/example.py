@@ -169,7 +169,8 @@ class ScheduleExample(NamedTuple):
                     )
                 axis.text(28, -line, name, ha="right", va="center", fontsize=8)
             axis.set_yticks([])
-            axis.set_xlim(-30, 145)
+            axis.set_xlim(-80, 145)
+            axis.set_xticks(range(0, 141, 20))
             axis.set_xlabel("time (red: too late; J1 light, J2 dark)")
         report.files.append(path)
         return report
