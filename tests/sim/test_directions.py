@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laxity.sim.reproduce.multi import Mix, run_mix
+from laxity.sim.reproduce.mix import Mix, run_mix
 from laxity.sim.reproduce.shares import TOKENS, run_tokens
 from laxity.sim.reproduce.single import run_query
 from laxity.sim.workloads import GROUP_1

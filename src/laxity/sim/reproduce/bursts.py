@@ -9,7 +9,7 @@ from laxity.core.windows import Window
 from laxity.sim.cluster import Cluster
 from laxity.sim.dataflow import Dataflow, SourceSpec
 from laxity.sim.reproduce import plots
-from laxity.sim.reproduce.multi import rows_of, scheduler
+from laxity.sim.reproduce.mix import rows_of, scheduler
 from laxity.sim.reproduce.report import Claim, Report, Row, factor
 from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import RunResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laxity.core.errors import LaxityError
-from laxity.sim.reproduce import bursts, checks, example, multi, overhead, shares, single
+from laxity.sim.reproduce import bursts, checks, example, knowledge, multi, overhead, shares, single
 from laxity.sim.reproduce.runner import Experiment
 
 _ORDER = (
@@ -33,7 +33,7 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 
 def experiments() -> dict[str, Experiment]:
-    modules = (shares, example, single, multi, bursts, overhead, checks)
+    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
     return {name: found[name] for name in (*_ORDER, "speed", "sensitivity")}
 

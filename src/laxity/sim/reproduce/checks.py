@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from laxity.sim.cluster import Cluster
 from laxity.sim.dataflow import Dataflow, StageCost
 from laxity.sim.engine import Engine
-from laxity.sim.reproduce import multi, plots
+from laxity.sim.reproduce import plots
 from laxity.sim.reproduce.bursts import pareto_mix
+from laxity.sim.reproduce.mix import scheduler
 from laxity.sim.reproduce.report import Claim, Report, Row
 from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import RunResult
@@ -84,7 +85,7 @@ def kernel_simpy(until: float) -> float | None:
 def speed_of(name: str, seed: int) -> tuple[float, float, int]:
     """(events a second, growth of memory in MiB over the second half, operators)."""
     flows = mixed(10, 15_000.0)
-    simulation = Simulation(flows, Cluster(), multi.scheduler(name), seed=seed)
+    simulation = Simulation(flows, Cluster(), scheduler(name), seed=seed)
     operators = sum(len(job.operators) for job in simulation.jobs)
     simulation.engine.run(10.0)
     handled, peak = simulation.engine.handled, _peak()
@@ -161,9 +162,7 @@ def run_variant(variant: tuple[Any, ...], name: str, duration: float, seed: int)
         for flow in mixed(18, 15_000.0)
     ]
     cluster = replace(Cluster(), mailbox=chosen.mailbox)
-    return simulate(
-        flows, cluster, multi.scheduler(name), duration=duration, warmup=10.0, seed=seed
-    )
+    return simulate(flows, cluster, scheduler(name), duration=duration, warmup=10.0, seed=seed)
 
 
 def _merging_at(flow: Dataflow, per_row: float) -> dict[str, StageCost]:
@@ -175,9 +174,7 @@ def _merging_at(flow: Dataflow, per_row: float) -> dict[str, StageCost]:
 
 def run_law(law: dict[str, float], name: str, duration: float, seed: int) -> RunResult:
     flows = pareto_mix(8000.0, seed, **law)
-    return simulate(
-        flows, Cluster(), multi.scheduler(name), duration=duration, warmup=11.0, seed=seed
-    )
+    return simulate(flows, Cluster(), scheduler(name), duration=duration, warmup=11.0, seed=seed)
 
 
 class Sensitivity(NamedTuple):

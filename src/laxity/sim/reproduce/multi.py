@@ -1,110 +1,15 @@
-"""Figures 8, 13, 14 and 15: four latency-sensitive jobs beside bulk jobs."""
+"""Figures 8 and 13: four latency-sensitive jobs beside bulk jobs, one number growing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from random import Random
 from typing import Any, NamedTuple
 
-from laxity.core.policies.api import Situation
-from laxity.core.policies.deadline import EarliestDeadlineFirst, LeastLaxityFirst
-from laxity.core.policies.simple import ShortestJobFirst
-from laxity.core.policies.token import TokenFairSharing
-from laxity.core.rules import PriorityRule
-from laxity.sim.cluster import Cluster
 from laxity.sim.reproduce import plots
-from laxity.sim.reproduce.report import Claim, Report, Row, factor
+from laxity.sim.reproduce.mix import Mix, rows_of, run_mix
+from laxity.sim.reproduce.report import Claim, Report, factor
 from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import RunResult
-from laxity.sim.schedulers import Cameo, Fifo, Orleans, Scheduler, Slots
-from laxity.sim.simulation import simulate
-from laxity.sim.workloads import GROUP_1, GROUP_2, TARGET_1, mixed
-
-CLUSTER = Cluster()
-
-
-class WithoutSemantics:
-    """LLF that knows the DAG and the target but not what operators mean (figure 14): no deadline
-    is extended."""
-
-    name = "llf-no-semantics"
-    needs_tokens = False
-
-    def rule(self, situation: Situation) -> PriorityRule:
-        return LeastLaxityFirst().rule(replace(situation, window=None, line=None))
-
-
-class Misjudge:
-    """Profiles off by a normal distribution (figure 15)."""
-
-    def __init__(self, deviation: float, seed: int) -> None:
-        self._deviation = deviation
-        self._random = Random(seed)
-
-    def __call__(self, cost: float) -> float:
-        return cost + self._random.gauss(0.0, self._deviation)
-
-
-def scheduler(name: str, seed: int = 1) -> Scheduler:
-    """By name, because points travel between processes."""
-    if name.startswith("sigma="):
-        return Cameo(perturb=Misjudge(float(name[6:]), seed), name=name)
-    known: dict[str, Scheduler] = {
-        "cameo": Cameo(),
-        "fifo": Fifo(),
-        "orleans": Orleans(),
-        "slots": Slots(),
-        "no semantics": Cameo(WithoutSemantics(), name="no semantics"),
-        "llf": Cameo(LeastLaxityFirst()),
-        "edf": Cameo(EarliestDeadlineFirst()),
-        "sjf": Cameo(ShortestJobFirst()),
-        "token": Cameo(TokenFairSharing()),
-    }
-    return known[name]
-
-
-class Mix(NamedTuple):
-    """Group 1 and group 2 jobs, and all else that a point needs."""
-
-    scheduler: str
-    bulk_jobs: int
-    rate: float
-    batch: float = 1000.0
-    workers: int = CLUSTER.workers
-    duration: float = 30.0
-    warmup: float = 10.0
-    seed: int = 1
-    sensitive: int = 4
-
-
-def run_mix(*fields: Any) -> RunResult:
-    mix = Mix(*fields)
-    flows = mixed(mix.bulk_jobs, mix.rate, sensitive=mix.sensitive, batch=mix.batch)
-    cluster = replace(CLUSTER, workers=mix.workers)
-    chosen = scheduler(mix.scheduler, mix.seed)
-    return simulate(flows, cluster, chosen, duration=mix.duration, warmup=mix.warmup, seed=mix.seed)
-
-
-def rows_of(x: str, results: dict[Any, RunResult]) -> list[Row]:
-    """One row for each (x, scheduler) and group."""
-    rows: list[Row] = []
-    for (value, name), result in results.items():
-        for group in (GROUP_1, GROUP_2):
-            job = result.group(group)
-            rows.append(
-                {
-                    x: value,
-                    "scheduler": name,
-                    "group": group,
-                    "p50_s": job.latencies.p50,
-                    "p90_s": job.latencies.percentile(90),
-                    "p99_s": job.latencies.p99,
-                    "success": job.success,
-                    "rows_per_s": result.throughput(group),
-                    "utilisation": result.busy,
-                }
-            )
-    return rows
+from laxity.sim.workloads import GROUP_1, GROUP_2, TARGET_1
 
 
 def worst(results: dict[Any, RunResult], name: str, percent: float) -> float:
@@ -260,7 +165,7 @@ _FITTED = (
     "Fitted: the mailbox, group 1's merge cost and group 2's rate were chosen with figures 8a and "
     "8b in view; `laxity reproduce sensitivity` shows what other numbers give."
 )
-SWEEPS = (
+EXPERIMENTS = (
     Sweep("8a", "group 2 ingestion rate grows", "rows/s a source",
           (10 * _K, 20 * _K, 30 * _K, 40 * _K, 50 * _K, 60 * _K), (20 * _K, 60 * _K),
           "rate", Mix("", 4, 0.0), note=_FITTED),
@@ -273,92 +178,3 @@ SWEEPS = (
           (1 * _K, 5 * _K, 10 * _K, 20 * _K, 40 * _K, 80 * _K), (1 * _K, 20 * _K, 80 * _K),
           "batch", Mix("", 8, 20 * _K), ("cameo",)),
 )  # fmt: skip
-
-
-class NamedRuns(NamedTuple):
-    """Figures 14 and 15: a workload or two, several schedulers."""
-
-    name: str
-    title: str
-    workloads: dict[str, Mix]
-    full: tuple[str, ...]
-    quick: tuple[str, ...]
-
-    def run(self, bench: Bench) -> Report:
-        times = {"duration": bench.pick(60.0, 12.0), "warmup": bench.pick(11.0, 4.0)}
-        points = {
-            (label, name): tuple(mix._replace(scheduler=name, seed=bench.seed, **times))
-            for label, mix in self.workloads.items()
-            for name in bench.pick(self.full, self.quick)
-        }
-        results: dict[Any, RunResult] = bench.compute(run_mix, points)
-        claims: list[Claim] = []
-        for label in self.workloads:
-            own = {name: result for (which, name), result in results.items() if which == label}
-            claims += _claims_14(own) if self.name == "14" else _claims_15(label, own)
-        report = Report(self.name, self.title, rows_of("workload", results), claims)
-        first = next(iter(self.workloads))
-        by_name = {name: result for (label, name), result in results.items() if label == first}
-        path = bench.out / f"{self.name}.png"
-        with plots.figure(path, 2, title=f"Figure {self.name}: {self.title}") as axes:
-            for axis, group in zip(axes, (GROUP_1, GROUP_2), strict=True):
-                for index, (name, result) in enumerate(by_name.items()):
-                    latencies = result.group(group).latencies
-                    axis.bar(index - 0.2, latencies.p50, 0.4, color=plots.colour(name) or "#777777")
-                    axis.bar(index + 0.2, latencies.p99, 0.4, color="#bbbbbb")
-                axis.set_xticks(range(len(by_name)), list(by_name), fontsize=8)
-                axis.set_ylabel("latency (s): p50, p99 (grey)")
-                axis.set_title(group, fontsize=9)
-            plots.target_line(axes[0], TARGET_1)
-        report.files.append(path)
-        return report
-
-
-def _claims_14(results: dict[str, RunResult]) -> list[Claim]:
-    def p50(name: str, group: str) -> float:
-        return results[name].group(group).latencies.p50
-
-    increase = p50("no semantics", GROUP_2) / p50("cameo", GROUP_2) - 1
-    gain_1 = 1 - p50("no semantics", GROUP_1) / max(p50("orleans", GROUP_1), p50("fifo", GROUP_1))
-    gain_2 = 1 - p50("no semantics", GROUP_2) / max(p50("orleans", GROUP_2), p50("fifo", GROUP_2))
-    return [
-        Claim("group 2 median is longer without semantics, by", 0.19, increase, increase > 0, "%"),
-        Claim("without semantics, group 1 median below a baseline by up to", 0.38, gain_1,
-              gain_1 > 0, "%"),
-        Claim("without semantics, group 2 median below a baseline by up to", 0.22, gain_2,
-              gain_2 > 0, "%",
-              "the fuller the cluster, the larger; the paper does not say how full it was"),
-    ]  # fmt: skip
-
-
-def _claims_15(label: str, results: dict[str, RunResult]) -> list[Claim]:
-    def at(name: str, percent: float) -> float:
-        own = results[name].group(GROUP_1).latencies.percentile(percent)
-        return own / results["sigma=0"].group(GROUP_1).latencies.percentile(percent)
-
-    why = (
-        "a second is little beside group 2's target of two hours, and within group 1 all messages "
-        "of a stage are off by the same amount until its rule is compiled anew (16 messages)"
-    )
-    return [
-        Claim(f"{label}: median with σ = 1 s, against exact profiles", "stable",
-              f"{at('sigma=1', 50):.2f} ×", at("sigma=1", 50) < 1.3),
-        Claim(f"{label}: p90 is longer with σ = 1 s, by", 0.555, at("sigma=1", 90) - 1,
-              at("sigma=1", 90) > 1.0, "%", why),
-        Claim(f"{label}: p90 with σ = 0.1 s", "robust", f"{at('sigma=0.1', 90):.2f} ×",
-              at("sigma=0.1", 90) < 1.25),
-    ]  # fmt: skip
-
-
-_SIGMAS = ("sigma=0", "sigma=0.001", "sigma=0.01", "sigma=0.1", "sigma=1")
-_NEXT_TO_EACH_OTHER = ("cameo", "no semantics", "orleans", "fifo")
-NAMED = (
-    NamedRuns("14", "without query semantics", {"mixed": Mix("", 12, 15 * _K)},
-              _NEXT_TO_EACH_OTHER, _NEXT_TO_EACH_OTHER),
-    NamedRuns("15", "perturbed profiles",
-              {"mixed": Mix("", 12, 15 * _K),
-               "12 group 1 jobs alone": Mix("", 0, 15 * _K, sensitive=12)},
-              _SIGMAS, (_SIGMAS[0], *_SIGMAS[3:])),
-)  # fmt: skip
-
-EXPERIMENTS = (*SWEEPS, *NAMED)

@@ -14,7 +14,7 @@ from laxity.sim.reproduce.report import Report
 
 
 class Experiment(Protocol):
-    """A figure. `points` counts what its `run` will ask the bench to compute, for progress."""
+    """A figure, or a check of our own."""
 
     @property
     def name(self) -> str: ...

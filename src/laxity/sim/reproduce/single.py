@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from laxity.sim.cluster import Cluster
 from laxity.sim.operators import Message
 from laxity.sim.reproduce import plots
-from laxity.sim.reproduce.multi import Mix, run_mix, scheduler
+from laxity.sim.reproduce.mix import Mix, run_mix, scheduler
 from laxity.sim.reproduce.report import Claim, Report, Row, factor
 from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import Latencies, RunResult
