@@ -127,7 +127,6 @@ def main() -> None:
         .config("spark.executor.cores", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.pyspark.python", sys.executable)
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.local.dir", str(Path(folder) / "local"))
         .getOrCreate()
