@@ -133,7 +133,7 @@ def main() -> None:
     )
     try:
         context = spark.sparkContext._jsc.sc()
-        wait_for(lambda: context.statusTracker().getExecutorInfos().__len__() == 3, "executors")
+        wait_for(lambda: len(context.statusTracker().getExecutorInfos()) == 3, "two executors")
         scenarios = {"order": order_and_caps, "kill": kill_a_worker}
         print("SAW " + json.dumps(scenarios[scenario](spark, Path(folder))), flush=True)
     finally:
