@@ -127,14 +127,13 @@ def main() -> None:
         .config("spark.executor.cores", "2")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.pyspark.python", sys.executable)
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.local.dir", str(Path(folder) / "local"))
         .getOrCreate()
     )
     try:
         context = spark.sparkContext._jsc.sc()
-        wait_for(lambda: context.statusTracker().getExecutorInfos().__len__() == 3, "executors")
+        wait_for(lambda: len(context.statusTracker().getExecutorInfos()) == 3, "two executors")
         scenarios = {"order": order_and_caps, "kill": kill_a_worker}
         print("SAW " + json.dumps(scenarios[scenario](spark, Path(folder))), flush=True)
     finally:

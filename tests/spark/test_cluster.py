@@ -35,7 +35,11 @@ class Cluster:
         folder.mkdir()
         done = subprocess.run(
             [sys.executable, str(DRIVER), scenario, self.url, str(folder)],
-            env=os.environ | {"LAXITY_TEST_WORKER": str(self.workers[0].pid)},
+            env=os.environ
+            | {
+                "LAXITY_TEST_WORKER": str(self.workers[0].pid),
+                "PYSPARK_PYTHON": sys.executable,
+            },
             capture_output=True,
             text=True,
             timeout=240,

@@ -101,6 +101,7 @@ def test_a_stalled_loop_opens_the_gates(
     assert lx.status().notices == (notice,)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_dead_loop_stops_nothing(
     spark: SparkSession,
     attach: Attach,
@@ -176,7 +177,7 @@ class Insides:
     @property
     def free_cores(self) -> int:
         endpoint = self._bridge._slots().localEndpointOrNull()
-        return int(str(self.get(endpoint, "freeCores")))
+        return int(float(self._bridge._static("Reflect", "text", endpoint, "freeCores")))
 
     @property
     def task_threads(self) -> Any:
@@ -259,7 +260,12 @@ def test_a_job_in_flight_survives_attaching_and_detaching(
 ) -> None:
     found: list[int] = []
     numbers = spark.sparkContext.parallelize(range(40), 40)
-    job = threading.Thread(target=lambda: found.append(numbers.map(_nap).sum()))
+
+    def nap(value: int) -> int:
+        time.sleep(0.1)
+        return value
+
+    job = threading.Thread(target=lambda: found.append(numbers.map(nap).sum()))
     job.start()
     for _ in range(4):
         with laxity.attach(spark) as handle:
@@ -274,11 +280,6 @@ def test_a_job_in_flight_survives_attaching_and_detaching(
 def _wait_for_tasks(lx: Laxity, job: threading.Thread, wait_for: WaitFor) -> None:
     capacity = lx._controller.capacity
     wait_for(lambda: any(capacity.running.values()) or not job.is_alive(), "tasks to be seen")
-
-
-def _nap(value: int) -> int:
-    time.sleep(0.1)
-    return value
 
 
 def test_twenty_cycles_leak_nothing(spark: SparkSession, feed: Any, wait_for: WaitFor) -> None:
@@ -330,14 +331,25 @@ def _leftovers(spark: SparkSession) -> dict[str, int]:
 
 def _histogram(jvm: Any) -> str:
     """Live objects by class, after a full collection."""
-    management = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    server = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
     name = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
     gateway = bridge_module._loaders[0][0]
-    arguments = gateway.new_array(jvm.java.lang.Object, 1)
-    arguments[0] = gateway.new_array(jvm.java.lang.String, 0)
-    signature = gateway.new_array(jvm.java.lang.String, 1)
-    signature[0] = "[Ljava.lang.String;"
-    return str(management.invoke(name, "gcClassHistogram", arguments, signature))
+
+    def array(kind: Any, *values: Any) -> Any:
+        made = gateway.new_array(kind, len(values))
+        for index, value in enumerate(values):
+            made[index] = value
+        return made
+
+    objects, strings = jvm.java.lang.Object, jvm.java.lang.String
+    arguments = array(objects, array(strings))
+    signature = array(strings, "[Ljava.lang.String;")
+    # The server's own class is hidden in its module; its interface is not.
+    for method in jvm.java.lang.Class.forName("javax.management.MBeanServer").getMethods():
+        if method.getName() == "invoke":
+            given = array(objects, name, "gcClassHistogram", arguments, signature)
+            return str(method.invoke(server, given))
+    raise AssertionError("no method invoke")
 
 
 def _grown(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:

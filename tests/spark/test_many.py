@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,11 @@ def test_overload_is_told_and_shared(spark: SparkSession, lx: Laxity, wait_for: 
     """Each batch needs both slots for half a second; four queries want one every 300 ms."""
     from pyspark.sql import functions as sf
 
-    rest = sf.udf(_rest, "long")
+    def half_a_second(value: int) -> int:
+        time.sleep(0.5)
+        return value
+
+    rest = sf.udf(half_a_second, "long")
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2)
     frame = source.option("numPartitions", 2).load().select(rest("value"))
     names = [f"want{number}" for number in range(4)]
@@ -63,13 +68,6 @@ def test_overload_is_told_and_shared(spark: SparkSession, lx: Laxity, wait_for: 
     # Equal targets: nobody is served at the cost of another.
     done = [status[name].batches for name in names]
     assert max(done) <= 2 * min(done) + 2
-
-
-def _rest(value: int) -> int:
-    import time
-
-    time.sleep(0.5)
-    return value
 
 
 def test_fifty_queries_start_run_and_stop(

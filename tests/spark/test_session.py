@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import subprocess
 import sys
@@ -200,7 +201,7 @@ def test_triggers_with_a_promise_of_their_own_are_left_alone(
     frame = rows(spark)
     if "continuous" not in trigger:  # long enough to be seen
         frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-        writer = frame.writeStream.foreachBatch(lambda _frame, _batch: time.sleep(5))
+        writer = frame.writeStream.foreachBatch(lambda _frame, _batch: time.sleep(2))
     else:
         writer = noop(frame)
     query = lx.start(writer.trigger(**trigger), name="alone", target="1s")
@@ -274,6 +275,26 @@ def test_waiting_is_told_with_who_was_in_the_way(
     jobs.join()
     text = wait_for(lambda: query.explain() if "behind" in query.explain() else "")
     assert "waiting for a slot behind a batch job" in text
+
+
+def test_a_cancelled_job_is_in_nobodys_way(
+    spark: SparkSession, lx: Laxity, wait_for: WaitFor
+) -> None:
+    """Its tasks end after its stages are forgotten."""
+    running = lx._bridge._static("Reflect", "get", lx._bridge._measures, "runningByQuery")
+    context = spark.sparkContext
+
+    def doomed() -> None:
+        context.setJobGroup("doomed", "to be cancelled", interruptOnCancel=True)
+        with contextlib.suppress(Exception):
+            _occupy(spark, 30.0)
+
+    job = threading.Thread(target=doomed)
+    job.start()
+    wait_for(lambda: running.size() == 1, "the job's tasks")
+    context.cancelJobGroup("doomed")
+    job.join(60)
+    wait_for(lambda: running.size() == 0, "its tasks to be forgotten")
 
 
 def _occupy(spark: SparkSession, seconds: float) -> None:

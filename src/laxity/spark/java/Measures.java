@@ -23,7 +23,8 @@ public final class Measures extends SparkListener {
   private final Hub hub;
   private final Map stages = new HashMap(); // stage id → Work
   private final Map jobs = new HashMap(); // job id → ids of its stages
-  private final Map runningByQuery = new HashMap(); // query id → int[1]
+  private final Map runningByQuery = new HashMap(); // query id → int[1], above zero
+  private final Map runningTasks = new HashMap(); // task id → query id; a task may outlive its cancelled stage
 
   private static final class Work {
     String query;
@@ -99,25 +100,31 @@ public final class Measures extends SparkListener {
     return who.toString();
   }
 
-  private int[] count(String query) {
+  private void taskRuns(long task, String query) {
     String key = query == null ? "batch" : query;
     int[] count = (int[]) runningByQuery.get(key);
     if (count == null) runningByQuery.put(key, count = new int[1]);
-    return count;
+    count[0]++;
+    runningTasks.put(Long.valueOf(task), key);
+  }
+
+  private void taskEnded(long task) {
+    Object key = runningTasks.remove(Long.valueOf(task));
+    int[] count = key == null ? null : (int[]) runningByQuery.get(key);
+    if (count != null && --count[0] <= 0) runningByQuery.remove(key);
   }
 
   public void onTaskStart(SparkListenerTaskStart e) {
     Work w = (Work) stages.get(Integer.valueOf(e.stageId()));
     if (w == null) return;
     if (w.firstLaunch == 0) w.firstLaunch = e.taskInfo().launchTime();
-    count(w.query)[0]++;
+    taskRuns(e.taskInfo().taskId(), w.query);
   }
 
   public void onTaskEnd(SparkListenerTaskEnd e) {
+    taskEnded(e.taskInfo().taskId());
     Work w = (Work) stages.get(Integer.valueOf(e.stageId()));
     if (w == null) return;
-    int[] running = count(w.query);
-    if (running[0] > 0) running[0]--;
     double seconds = e.taskInfo().duration() / 1000.0;
     w.taskSeconds += seconds;
     w.longestTask = Math.max(w.longestTask, seconds);

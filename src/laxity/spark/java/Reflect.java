@@ -17,6 +17,11 @@ public final class Reflect {
     return field(target.getClass(), name).get(target);
   }
 
+  /** A field as text: numbers that Python's bridge cannot carry. */
+  public static String text(Object target, String name) throws Exception {
+    return String.valueOf(get(target, name));
+  }
+
   public static void set(Object target, String name, Object value) throws Exception {
     field(target.getClass(), name).set(target, value);
   }
