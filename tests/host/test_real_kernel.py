@@ -285,6 +285,7 @@ def test_after_kill_9_a_restart_puts_everything_back(
         _, errors = host.communicate(timeout=60)
         assert "did not end properly" in errors
     assert restored(engine)
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.json"}
     assert engine.cgroup("q1-a") == engine.cgroup("q2-a") == before
     hierarchy = find_hierarchy(KERNEL)
     assert isinstance(hierarchy, CgroupV1)

@@ -132,19 +132,15 @@ def _run(
 def status(as_json: AsJson = False, state_dir: StateDir = None) -> None:
     """What the host loops of this machine are doing."""
     import json
-    import os
     import time
 
     from rich.console import Console
     from rich.table import Table
 
     from laxity.host.journal import default_directory
+    from laxity.host.runner import read_statuses
 
-    found = []
-    for path in sorted((state_dir or default_directory()).glob("*.status.json")):
-        content = json.loads(path.read_text())
-        content["alive"] = os.path.exists(f"/proc/{content['pid']}")
-        found.append(content)
+    found = read_statuses(state_dir or default_directory())
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -180,16 +176,14 @@ def status(as_json: AsJson = False, state_dir: StateDir = None) -> None:
 def restore(as_json: AsJson = False, state_dir: StateDir = None) -> None:
     """Put back what loops that died have left (starting a loop does it too)."""
     import json
-    import os
 
     from laxity.host.journal import default_directory, recover
     from laxity.host.kernel import LinuxKernel
+    from laxity.host.runner import forget_dead
 
     directory = state_dir or default_directory()
     report = recover(LinuxKernel(), directory)
-    for path in directory.glob("*.status.json"):
-        if not os.path.exists(f"/proc/{json.loads(path.read_text())['pid']}"):
-            path.unlink(missing_ok=True)
+    forget_dead(directory)
     if as_json:
         typer.echo(json.dumps({"restored": report.restored, "failed": report.failed}))
     else:

@@ -60,6 +60,7 @@ class HostRunner:
         else:
             kernel = real
             report = recover(kernel, self.directory)
+            forget_dead(self.directory)
             if report.restored or report.failed:
                 self.notices.tell(
                     f"an earlier run did not end properly: {report.restored} settings put back"
@@ -146,6 +147,23 @@ class HostRunner:
             ],
             "last_changes": [[c.what, c.value] for c in step.changes[:200]],
         }
+
+
+def read_statuses(directory: Path) -> list[dict[str, Any]]:
+    """What every loop last said of itself, and whether it lives."""
+    found = []
+    for path in sorted(directory.glob("*.status.json")):
+        with contextlib.suppress(OSError, ValueError):  # it may end just now
+            status = json.loads(path.read_text())
+            found.append({**status, "alive": os.path.exists(f"/proc/{status['pid']}")})
+    return found
+
+
+def forget_dead(directory: Path) -> None:
+    """Drop the status files of loops that have died; their journals are `recover`'s."""
+    for status in read_statuses(directory):
+        if not status["alive"]:
+            (directory / f"{status['name']}.status.json").unlink(missing_ok=True)
 
 
 def prefer_this_process() -> int:

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
-import java.util.concurrent.LinkedBlockingDeque;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -42,7 +42,7 @@ public final class Pipelines {
         final int turns;
         final double selectivity;
         final boolean blocks;
-        final LinkedBlockingDeque<Item> queue = new LinkedBlockingDeque<>(CAPACITY);
+        final LinkedBlockingQueue<Item> queue = new LinkedBlockingQueue<>(CAPACITY);
         final Random random;
         Operator next;
         volatile long in, out;
@@ -150,7 +150,7 @@ public final class Pipelines {
 
     static void burn(int turns) {
         long x = turns | 1;
-        for (int i = 0; i < turns; i++) {
+        for (long i = 0; i < turns; i++) { // long: a loop that the JVM can stop in
             x ^= x << 13;
             x ^= x >>> 7;
             x ^= x << 17;
@@ -214,7 +214,7 @@ public final class Pipelines {
         for (Pipeline pipeline : phase.pipelines) {
             text.append(text.length() > 1 ? "," : "").append(String.format("\"q%02d\":{", pipeline.index));
             for (Operator operator : pipeline.operators) {
-                Item head = operator.queue.peekFirst();
+                Item head = operator.queue.peek();
                 long inSystem = head == null ? 0 : now - head.ingested;
                 long total = head == null ? 0 : now - head.produced;
                 if (operator.index == 0) {
@@ -243,7 +243,7 @@ public final class Pipelines {
                 thread.start();
             }
         }
-        long taken = 0;
+        long taken = 0, since = 0;
         double spread = 0;
         int looks = 0;
         boolean measuring = false;
@@ -251,6 +251,7 @@ public final class Pipelines {
             report(phase, file);
             if (!measuring && System.nanoTime() >= phase.measured) {
                 measuring = true;
+                since = System.nanoTime();
                 taken = -ingested(phase);
             }
             if (measuring) {
@@ -260,8 +261,9 @@ public final class Pipelines {
             Thread.sleep(100);
         }
         taken += ingested(phase);
-        double overrun = (System.nanoTime() - phase.end) / 1e9;
-        String result = summary(phase, taken, spread / Math.max(1, looks), overrun);
+        long until = System.nanoTime();
+        double throughput = taken / ((until - since) / 1e9), overrun = (until - phase.end) / 1e9;
+        String result = summary(phase, throughput, spread / Math.max(1, looks), overrun);
         threads.forEach(Thread::interrupt);
         for (Thread thread : threads) {
             thread.join();
@@ -288,7 +290,7 @@ public final class Pipelines {
         return Math.sqrt(Math.max(0, squares / n - sum / n * (sum / n)));
     }
 
-    static String summary(Phase phase, long taken, double spread, double overrun) {
+    static String summary(Phase phase, double throughput, double spread, double overrun) {
         long now = phase.end;
         long emitted = 0, met = 0, late = 0, urgentMet = 0, urgentAll = 0;
         double tightest = Double.MAX_VALUE;
@@ -331,7 +333,7 @@ public final class Pipelines {
             "{\"throughput\":%.1f,\"egress\":%.1f,\"latency\":%.5f,\"latency_p99\":%.5f,\"end_to_end\":%.5f,"
                 + "\"end_to_end_p99\":%.5f,\"met\":%.4f,\"urgent_met\":%.4f,\"queue_spread\":%.2f,"
                 + "\"overrun\":%.2f}",
-            taken / seconds, emitted / seconds, mean(latencies), quantile(latencies, 0.99), mean(ends),
+            throughput, emitted / seconds, mean(latencies), quantile(latencies, 0.99), mean(ends),
             quantile(ends, 0.99), met / (double) Math.max(1, met + late),
             urgentMet / (double) Math.max(1, urgentAll), spread, overrun);
     }

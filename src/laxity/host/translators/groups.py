@@ -12,6 +12,8 @@ from laxity.host.schedule import GroupingSchedule
 from laxity.host.translators.api import Change, Format, Normalisation, Tools, is_gone, normalise
 from laxity.host.translators.hierarchy import Hierarchy
 
+_SPAN = 8
+"""The default range of weights: this many times lighter to this many times heavier than usual."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -89,10 +91,11 @@ class GroupTranslator:
         assert self._hierarchy is not None
         scale = self._hierarchy.scale
         lax, urgent = self._range
-        # A group must not starve in a period: three decades are the default span.
+        # Narrower than the kernel's range: a thread that is preempted while it holds a lock keeps
+        # even the most urgent waiting until it runs again.
         narrow = type(scale)(
-            lax=lax if lax is not None else max(scale.lax, scale.neutral / 32),
-            urgent=urgent if urgent is not None else min(scale.urgent, scale.neutral * 32),
+            lax=lax if lax is not None else max(scale.lax, scale.neutral / _SPAN),
+            urgent=urgent if urgent is not None else min(scale.urgent, scale.neutral * _SPAN),
             neutral=scale.neutral,
         )
         scaled = normalise(priorities, narrow, schedule.spacing, self._how, logarithmic=False)
