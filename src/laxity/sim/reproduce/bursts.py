@@ -85,8 +85,8 @@ class ParetoArrivals(NamedTuple):
                    own["fifo"].deviation / cameo.deviation, tail),
             Claim("utilisation", "below 50 %", f"{results['9', 'cameo'].busy:.0%}",
                   results["9", "cameo"].busy < 0.5),
-        ], "Fitted: of a dozen power laws tried (shape 1.1 to 1.5, cap 50 to 1000, 0.1 to 3 s) "
-           "this one came closest; `laxity reproduce sensitivity` prints six of them.")  # fmt: skip
+        ], "Fitted: picked from a dozen power laws (shape 1.1 to 1.5, cap 50 to 1000, 0.1 to 3 s) "
+           "on short runs; `laxity reproduce sensitivity` prints six of them.")  # fmt: skip
         path = bench.out / f"{self.name}.png"
         with plots.figure(path, 4, title=f"Figure 9: {self.title}") as axes:
             for axis, name in zip(axes, _SCHEDULERS, strict=False):
