@@ -1,8 +1,17 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from laxity.host.entities import Deployment, LogicalOperator, PhysicalOperator, Query, Thread
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ordinary_priority() -> None:
+    """Processes the tests start inherit this one's nice value; the tests expect 0."""
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
 
 
 def thread(tid: int, pid: int = 1, started: int = 0) -> Thread:

@@ -163,6 +163,7 @@ def test_a_real_flinks_jobs_come_and_go(tmp_path: Path) -> None:
         assert said == []
         loop.close()
         left = driver.snapshot(time.time(), frozenset()).deployment.physical
+        driver.close()
         assert {KERNEL.nice(t.tid) for op in left for t in op.threads} == {0}
 
 

@@ -40,7 +40,7 @@ def synthetic(
     rounds: Annotated[int, typer.Option(min=1)] = 1,
     seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 6.0,
     period: Annotated[float, typer.Option(help="Seconds between decisions.")] = 1.0,
-    translator: Annotated[str, typer.Option(help="shares or nice.")] = "shares",
+    translator: Annotated[str, typer.Option(help="nice or shares.")] = "nice",
 ) -> None:
     """20 pipelines of 5 operators (Lachesis §6.4): add rounds to a file of rows."""
     import json
@@ -143,6 +143,7 @@ def _print_mixed(rows: Path) -> None:
 @host_bench.command()
 def cost(
     seconds: Annotated[float, typer.Option(help="Measured span for each policy.")] = 10.0,
+    translator: Annotated[str, typer.Option(help="nice or shares.")] = "nice",
     as_json: AsJson = False,
 ) -> None:
     """What the loop itself costs: 100 operators, a 1 s period."""
@@ -155,7 +156,7 @@ def cost(
     from laxity.bench.host_contest import measure_cost
 
     console = Console(width=None if sys.stdout.isatty() else 160)
-    found = list(measure_cost(seconds, Console(stderr=True).print))
+    found = list(measure_cost(seconds, translator, Console(stderr=True).print))
     if as_json:
         typer.echo(json.dumps(found))
     else:

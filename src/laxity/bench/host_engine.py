@@ -13,15 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from laxity.core.errors import LaxityError
-from laxity.host.entities import Thread
-from laxity.host.kernel import LinuxKernel
-from laxity.host.translators.hierarchy import CgroupV1, find_hierarchy
 
 THREAD_PATTERN = r"^(?P<query>q\d+)-(?P<operator>o\d+)$"
-
-
-_WEIGHT = 5 * 1024
-"""Of the engine's control group: five ordinary threads."""
 
 
 class EngineFailedError(LaxityError, RuntimeError):
@@ -37,7 +30,6 @@ class SyntheticEngine:
         self.metrics = metrics
         self._arguments = [str(metrics), str(pipelines), str(operators), str(seed)]
         self._process: subprocess.Popen[str] | None = None
-        self._group: Path | None = None
 
     def __enter__(self) -> SyntheticEngine:
         if shutil.which("java") is None:
@@ -50,23 +42,8 @@ class SyntheticEngine:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            self._confine()
             self.calibration = self._ask("calibrate")
         return self
-
-    def _confine(self) -> None:
-        """Into a control group of its own, heavy enough for the rest of the machine not to
-        matter: grouped or not, the operators share the same resources (as in §6.1)."""
-        kernel = LinuxKernel()
-        hierarchy = find_hierarchy(kernel)
-        own = Thread(self.pid, self.pid, 0)
-        if hierarchy is None or hierarchy.unavailable(home := hierarchy.home(own)) is not None:
-            return
-        self._group = Path(home, f"laxity-engine-{self.pid}")
-        self._group.mkdir()
-        if isinstance(hierarchy, CgroupV1):
-            hierarchy.set_weight(str(self._group), _WEIGHT)
-        (self._group / "cgroup.procs").write_text(str(self.pid))
 
     @property
     def pid(self) -> int:
@@ -118,5 +95,3 @@ class SyntheticEngine:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
-        if self._group is not None:
-            self._group.rmdir()

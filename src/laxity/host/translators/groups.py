@@ -20,9 +20,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 class GroupTranslator:
     """A control group for each group of the schedule, below the cgroup its threads come from.
 
-    Ungrouped, k runnable threads compete with the rest of the machine as k; grouped, as what their
-    common root weighs. It weighs as much as the threads it holds would, but no more than ten
-    ordinary threads on each core, so that many idle threads do not crush everybody else.
+    The common root of the groups weighs as much as one ordinary thread on each core (fewer where
+    it holds fewer): scheduled engines never crowd out the rest of the machine, the kernel's own
+    workers among it.
     """
 
     format = Format.GROUPING
@@ -148,7 +148,7 @@ class GroupTranslator:
                     threads[home] = threads.get(home, 0) + 1
         for home, count in threads.items():
             root = f"{home}/{self._root_name}"
-            heaviest = min(hierarchy.scale.urgent, 10 * self._cores * hierarchy.scale.neutral)
+            heaviest = min(hierarchy.scale.urgent, self._cores * hierarchy.scale.neutral)
             weight = int(min(heaviest, count * hierarchy.scale.neutral))
             if root not in self._roots:
                 hierarchy.make_group(root, home, tools.journal, tools.owner)
