@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from laxity.bench.report import describe, machine, write_json
+from laxity.bench.sessions import local_session
 
 QUERIES = (1, 10, 50)
 WAITING = (10, 100, 400)
@@ -26,7 +27,7 @@ def run(*, seconds: float, json: Path | None) -> None:
     console.print(describe(facts), style="dim")
     scratch = tempfile.mkdtemp(prefix="laxity-cost-")
     try:
-        spark = _session(scratch)
+        spark = local_session("local[1]", scratch, name="laxity bench spark", partitions=1)
         console.print(f"Spark {spark.version}, local\\[1], queries of 1 row/s, one batch a second")
         with console.status("measuring the loop"):
             loop = [_loop_cost(spark, count, seconds) for count in QUERIES]
@@ -55,25 +56,6 @@ def run(*, seconds: float, json: Path | None) -> None:
                 "sort_seconds": dict(zip(map(str, WAITING), sorts, strict=True)),
             },
         )
-
-
-def _session(scratch: str) -> Any:
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.local.dir", f"{scratch}/local")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.streaming.checkpointLocation", f"{scratch}/checkpoints")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    return session
 
 
 def _loop_cost(spark: Any, count: int, seconds: float) -> float:

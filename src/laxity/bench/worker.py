@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from laxity.bench.tenants import Emission, Observation, Tenant, dataframe, observe
+from laxity.bench.sessions import local_session
+from laxity.bench.tenants import PARTITIONS, Emission, Observation, Tenant, dataframe, observe
 
 
 def main(plan_file: str) -> None:
@@ -33,34 +34,13 @@ def _say(**line: Any) -> None:
     print(json.dumps(line), flush=True)
 
 
-def _session(plan: dict[str, Any], scratch: str) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = (
-        SparkSession.builder.master(plan["master"])
-        .appName(f"laxity contest: {plan['mode']}")
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.local.dir", f"{scratch}/local")
-        .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
-        .config("spark.sql.streaming.checkpointLocation", f"{scratch}/checkpoints")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "2000")
-        .config("spark.sql.shuffle.partitions", "2")
-    )
-    for key, value in plan["conf"].items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    return session
-
-
 def _run(plan: dict[str, Any], tenants: list[Tenant], scratch: str) -> dict[str, Any]:
     import laxity
 
-    spark = _session(plan, scratch)
+    # Enough reports to cover the whole run: they are what is measured.
+    conf = {"spark.sql.streaming.numRecentProgressUpdates": "2000"} | plan["conf"]
+    name = f"laxity contest: {plan['mode']}"
+    spark = local_session(plan["master"], scratch, name=name, partitions=PARTITIONS, conf=conf)
     lx = laxity.attach(spark, **plan["laxity"]) if plan["laxity"] is not None else None
     queries: dict[str, Any] = {}
     for tenant in tenants:
