@@ -11,6 +11,7 @@ import pytest
 
 from laxity.clock import VirtualClock
 from laxity.host.binding import Binding
+from laxity.host.drivers.spark import FeedDriver
 from laxity.host.entities import Deployment, LogicalOperator, PhysicalOperator, Query, entity_id
 from laxity.host.errors import InvalidHostConfigError, MissingMetricError
 from laxity.host.fetch import ThreadedFetcher
@@ -303,3 +304,12 @@ def test_run_stops_from_another_thread_and_close_puts_back() -> None:
     loop.close()
     assert recorder.released == 1
     assert driver.closed
+
+
+def test_a_closed_fetcher_leaves_no_thread() -> None:
+    fetcher = ThreadedFetcher(timeout=5.0)
+    fetcher.fetch([(FeedDriver(dict, name="closing"), frozenset({"laxity"}))], 0.0)
+    (worker,) = [t for t in threading.enumerate() if t.name == "laxity-closing"]
+    fetcher.close()
+    worker.join(timeout=30)
+    assert not worker.is_alive()

@@ -25,6 +25,10 @@ class Fetcher(Protocol):
 
     def fetch(self, requests: Sequence[Request], now: float) -> Answers: ...
 
+    def close(self) -> None:
+        """Let go of threads; nothing is fetched afterwards."""
+        ...
+
 
 def ask(driver: Driver, now: float, wanted: frozenset[str]) -> Snapshot | Exception:
     try:
@@ -41,19 +45,22 @@ class InlineFetcher:
     def fetch(self, requests: Sequence[Request], now: float) -> Answers:
         return {driver.name: ask(driver, now, wanted) for driver, wanted in requests}
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 @dataclass(slots=True)
 class _Worker:
     """One driver's own thread. `pending` while a question has not been answered."""
 
-    questions: queue.SimpleQueue[tuple[Driver, float, frozenset[str]]]
+    questions: queue.SimpleQueue[tuple[Driver, float, frozenset[str]] | None]
     answers: queue.SimpleQueue[Snapshot | Exception]
     pending: bool = False
     busy_seconds: float = 0.0
 
     def run(self) -> None:
-        while True:
-            answer = ask(*self.questions.get())
+        while (question := self.questions.get()) is not None:
+            answer = ask(*question)
             self.busy_seconds = thread_time()
             self.answers.put(answer)
 
@@ -68,6 +75,10 @@ class ThreadedFetcher:
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
         self._workers: dict[str, _Worker] = {}
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.questions.put(None)
 
     @property
     def busy_seconds(self) -> float:

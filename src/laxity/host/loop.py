@@ -221,6 +221,7 @@ class HostLoop:
                 binding.translator.release()
             for driver in self._drivers.values():
                 driver.close()
+            self._fetcher.close()
 
 
 def _next_due(due: float, period: float, now: float) -> float:
