@@ -45,7 +45,7 @@ def test_an_expected_error_is_one_line_and_exit_code_2(
 
 def test_the_demo_shows_that_deadlines_win_and_bulk_loses_nothing(tmp_path: Path) -> None:
     """Virtual time, so these are facts of the schedule and not of this machine."""
-    output = run("demo", "--json", str(tmp_path / "demo.json"))
+    output = run("demo", "--virtual", "--json", str(tmp_path / "demo.json"))
     rows = {r["order"]: r for r in json.loads((tmp_path / "demo.json").read_text())["rows"]}
     assert all(order in output for order in rows)
     deadlines = rows.pop("deadlines")

@@ -13,6 +13,7 @@ from laxity.clock import Clock, SystemClock
 from laxity.core.durations import Duration, format_duration, parse_target
 from laxity.core.policies import Policy
 from laxity.host.drivers.spark import FeedDriver
+from laxity.host.errors import HostError
 from laxity.host.runner import HostRunner, for_driver
 from laxity.plugins import load_policy
 from laxity.semantics import apply_override
@@ -323,7 +324,7 @@ class Laxity:
         try:
             runner.__enter__()
             runner.start()
-        except OSError as error:
+        except (OSError, HostError) as error:
             self._tell(f"thread priorities cannot be set here: {error}")
             return None
         return runner
