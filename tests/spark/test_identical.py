@@ -287,14 +287,35 @@ def test_local_checkpoints_are_written_without_forking(
 ) -> None:
     key = "spark.sql.streaming.checkpointFileManagerClass"
 
-    def manager(query: Any) -> str:
-        return str(query._jsq.streamingQuery().sparkSessionForStream().conf().get(key, "stock"))
+    def managers(query: Any) -> set[str]:
+        """What the state stores are told, and what the two logs really use."""
+        execution = query._jsq.streamingQuery()
+        told = execution.sparkSessionForStream().conf().get(key, "stock")
+        used = [
+            _field(log, "fileManager") for log in (execution.offsetLog(), execution.commitLog())
+        ]
+        return {str(told), *(str(manager.getClass().getName()) for manager in used)}
 
     place = Place(inputs, tmp_path)
-    for files, wanted in ((True, "FileSystemBasedCheckpointFileManager"), (False, "stock")):
+    for files in (True, False):
         with attach(files=files) as lx:
             query = lx.start(place.writer("tumbling"), name=f"files {files}", target="10s")
             query.processAllAvailable()
-            assert manager(query).endswith(wanted)
+            fork_free = {
+                m.endswith("FileSystemBasedCheckpointFileManager") for m in managers(query)
+            }
+            assert fork_free == {files}
             query.stop()
     assert inputs.spark.conf.get(key, "stock") == "stock"
+
+
+def _field(target: Any, name: str) -> Any:
+    """A field of a JVM object, wherever in its class hierarchy it is declared."""
+    declaring = target.getClass()
+    while declaring is not None:
+        for field in declaring.getDeclaredFields():
+            if field.getName() == name:
+                field.setAccessible(True)
+                return field.get(target)
+        declaring = declaring.getSuperclass()
+    raise AssertionError(f"no field {name}")
