@@ -559,3 +559,22 @@ def test_lax_queries_are_sized_while_somebody_else_is_urgent() -> None:
     assert first == {"bulk": 500, "alerts": None}
     assert made.decide().queries[0].source_limit is None  # told once
     assert bulk.sizer.limit == 500
+
+
+def test_a_decision_is_made_anew_only_for_a_reason() -> None:
+    model = QueryModel("id", "alerts", settings=Settings(), target=0.8)
+    policy = LeastLaxityFirst()
+    first = model.decide(policy)
+    assert model.decide(policy) is first
+    model.target = 0.5
+    tighter = model.decide(policy)
+    assert tighter.rule.offset < first.rule.offset
+    model.paused = True
+    assert model.decide(policy).paused
+
+
+def test_a_limit_is_told_once() -> None:
+    model = QueryModel("id", "daily", settings=Settings())
+    model._pending_limit = 100
+    assert model.decide(LeastLaxityFirst()).source_limit == 100
+    assert model.decide(LeastLaxityFirst()).source_limit is None

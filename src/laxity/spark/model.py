@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from laxity.core.costs import CostProfile
 from laxity.core.policies import Policy, Situation
@@ -97,6 +97,7 @@ class QueryModel:
         self.batches = 0
         self.sizer = BatchSizer(settings.quantum, self._limit_unit(), 0)
         self._pending_limit: int | None = None
+        self._decision: tuple[tuple[object, ...], QueryDecision] | None = None
         self._stages: dict[int, list[StageDone]] = defaultdict(list)
 
     def _limit_unit(self) -> str | None:
@@ -190,6 +191,21 @@ class QueryModel:
         return self.emission_cost.mean if windowed else 0.0
 
     def decide(self, policy: Policy, *, token_rate: float = 0.0) -> QueryDecision:
+        """The same object until a batch, or the user, gives a reason for another."""
+        limit, self._pending_limit = self._pending_limit, None
+        reasons = (
+            *(self.batches, self.target, self.tenant, self.paused, token_rate),
+            *(id(policy), id(self.semantics)),
+        )
+        if limit is None and self._decision is not None and self._decision[0] == reasons:
+            return self._decision[1]
+        decision = self._decide(policy, token_rate, limit)
+        # A limit is told once; what is kept must not repeat it.
+        kept = decision if limit is None else replace(decision, source_limit=None)
+        self._decision = reasons, kept
+        return decision
+
+    def _decide(self, policy: Policy, token_rate: float, limit: int | None) -> QueryDecision:
         batch = self.batch_cost.mean
         rule = policy.rule(self._situation(batch, self.emission))
         offsets = {
@@ -198,7 +214,6 @@ class QueryModel:
             ).offset
             for at, stage in self.stages.items()
         }
-        limit, self._pending_limit = self._pending_limit, None
         return QueryDecision(
             id=self.id,
             tenant=self.tenant,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote, unquote_plus
 
 from laxity.core.rules import Facts, PriorityRule
@@ -33,7 +34,7 @@ def _line(kind: str, **fields: str | float | bool) -> str:
 # Python → JVM.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: the text is kept beside the fields
 class QueryDecision:
     """What the hooks need to know of one query; see QueryRule.java."""
 
@@ -51,7 +52,12 @@ class QueryDecision:
     source_limit: int | None = None
     """Rows or files a batch; 0 lifts the limit, None leaves it as it is."""
 
-    def lines(self) -> Iterable[str]:
+    @cached_property
+    def text(self) -> str:
+        """As it is sent. Decisions change with batches but are sent with every tick."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterable[str]:
         rule = self.rule
         stages = ",".join(f"{at}:{number(offset)}" for at, offset in self.stage_offsets.items())
         yield _line(
@@ -107,8 +113,7 @@ class Decisions:
             )
         ]
         lines += [_line("C", tenant=t, slots=float(s)) for t, s in self.caps.items()]
-        for query in self.queries:
-            lines += query.lines()
+        lines += [query.text for query in self.queries]
         return "\n".join(lines)
 
 
