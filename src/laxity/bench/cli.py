@@ -45,6 +45,9 @@ def spark(
 
 def demo(
     json: JsonFile = None,
+    alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,
+    bulk: Annotated[int, typer.Option(min=0, help="Bulk aggregations beside them.")] = 3,
+    rows: Annotated[int, typer.Option(min=1, help="Rows a second of each of those.")] = 100_000,
     seconds: Annotated[float, typer.Option(min=10, help="Measured seconds a mode.")] = 50.0,
     warmup: Annotated[float, typer.Option(min=5, help="Seconds before that, a mode.")] = 35.0,
     plot: Annotated[Path, typer.Option(metavar="FILE", help="Where the picture goes.")] = Path(
@@ -60,6 +63,6 @@ def demo(
 
         virtual_demo.run(seed=1, json=json)
         return
-    from laxity.bench.demo import run
+    from laxity.bench.demo import Mix, run
 
-    run(seconds=seconds, warmup=warmup, plot=plot, json=json)
+    run(Mix(alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)

@@ -1,10 +1,11 @@
 """`laxity demo`: the same tenants on stock Spark, then under Laxity.
 
-Two queries that must answer within 0.8 s beside three bulk aggregations, on two cores.
+Queries that must answer within 0.8 s beside bulk aggregations, on two cores.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,26 +16,37 @@ from rich.table import Table
 
 from laxity.bench.contest import Mode, Outcome, run_mode
 from laxity.bench.report import describe, machine, write_json
-from laxity.bench.tenants import bulk, latency_sensitive
+from laxity.bench.tenants import Tenant, bulk, latency_sensitive
 from laxity.core.durations import format_duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MODES = (Mode("Spark, as it comes"), Mode("Spark with Laxity", laxity={}))
-BULK_ROWS = 100_000
 
 
-def run(*, seconds: float, warmup: float, plot: Path, json: Path | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Mix:
+    alerts: int = 2
+    bulk: int = 3
+    rows: int = 100_000
+    """Heavy rows a second of each bulk query."""
+
+    def tenants(self) -> list[Tenant]:
+        sensitive = [latency_sensitive(number) for number in range(self.alerts)]
+        return sensitive + [bulk(number, self.rows) for number in range(self.bulk)]
+
+
+def run(mix: Mix, *, seconds: float, warmup: float, plot: Path, json: Path | None) -> None:
     console = Console()
     facts = machine()
     console.print(describe(facts), style="dim")
-    tenants = [latency_sensitive(i) for i in range(2)] + [bulk(i, BULK_ROWS) for i in range(3)]
+    tenants = mix.tenants()
     console.print(
-        "Two alert queries (windows of 1 s, target 800 ms) beside three bulk aggregations of "
-        f"{BULK_ROWS:,} heavy rows a second each (target 2 h), on local\\[2]: first on stock "
-        f"Spark, then the same with Laxity. {warmup:.0f} s of warm-up and {seconds:.0f} s of "
-        "measurement each."
+        f"{mix.alerts} alert queries (windows of 1 s, target 800 ms) beside {mix.bulk} bulk "
+        f"aggregations of {mix.rows:,} heavy rows a second each (target 2 h), on local\\[2]: first "
+        f"on stock Spark, then the same with Laxity. {warmup:.0f} s of warm-up and {seconds:.0f} s "
+        "of measurement each."
     )
     outcomes = []
     columns = TextColumn("{task.description:<20}"), BarColumn(), TimeRemainingColumn()
