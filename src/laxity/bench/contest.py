@@ -75,19 +75,20 @@ def run_mode(
         file = Path(folder, "plan.json")
         file.write_text(json.dumps(plan))
         errors = Path(folder, "stderr.txt")
-        with errors.open("w") as stderr:
-            worker = subprocess.Popen(
+        with (
+            errors.open("w") as stderr,
+            subprocess.Popen(
                 [sys.executable, "-m", "laxity.bench.worker", str(file)],
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 text=True,
                 env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
+            ) as worker,
+        ):
             try:
                 outcome = _follow(worker, on_progress)
             finally:
                 worker.terminate()
-                worker.wait()
         if outcome is None:
             last = errors.read_text().strip().splitlines()[-1:] or ["no output"]
             raise ContestError(f"mode {mode.name!r} ended without an outcome: {last[0]}")
