@@ -13,7 +13,7 @@ import laxity
 
 ROOT = Path(laxity.__file__).parent
 
-SHARED = {"__version__", "_version", "clock", "plugins", "recording"}
+SHARED = {"__version__", "_version", "clock", "pipeline", "plugins", "recording"}
 """Small modules beside the packages, for everybody but the core."""
 
 MAY_IMPORT: dict[str, set[str]] = {

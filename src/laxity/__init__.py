@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from laxity._version import __version__
+from laxity.pipeline import query
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from laxity.spark import Laxity
     from laxity.spark.recorder import Recorder
 
-__all__ = ["__version__", "attach", "record"]
+__all__ = ["__version__", "attach", "query", "record"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
