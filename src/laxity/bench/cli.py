@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from laxity.bench import contest_cli
+
 bench = typer.Typer(help="Measure Laxity on this machine.", no_args_is_help=True)
 
 JsonFile = Annotated[
@@ -15,6 +17,7 @@ JsonFile = Annotated[
 
 
 def register(app: typer.Typer) -> None:
+    contest_cli.register(bench)
     app.add_typer(bench, name="bench")
     app.command()(demo)
 
