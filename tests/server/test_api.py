@@ -7,11 +7,11 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from server.conftest import TOKEN, Client
 
 from laxity.server.access import AccessError
 from laxity.server.serving import AddressError, Server, parse_address
 from laxity.server.testing import ScriptedService
+from server.conftest import TOKEN, Client
 
 
 def test_overview_shows_queries_and_tenants(client: Client) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from server.conftest import Client
 
 from laxity.server.events import Detector, Event, EventLog, Kind
 from laxity.server.serving import Server
 from laxity.server.sinks import JsonLines, SinkError, Webhook
 from laxity.server.testing import ScriptedQuery, ScriptedService
+from server.conftest import Client
 
 
 class ManualClock:

@@ -7,13 +7,13 @@ import pytest
 schemathesis = pytest.importorskip("schemathesis")
 
 from hypothesis import HealthCheck, settings
-from server.conftest import TOKEN, scripted
 from starlette.types import Receive, Scope, Send
 
 from laxity.server.access import Access
 from laxity.server.api import build_api
 from laxity.server.front import Front
 from laxity.server.watch import Watch
+from server.conftest import TOKEN, scripted
 
 _service = scripted()
 _watch = Watch(_service, period=1.0)
@@ -25,9 +25,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     await _front(scope, receive, send)
 
 
-schema = schemathesis.openapi.from_asgi(
-    "/api/openapi.json", app, headers={"Host": "127.0.0.1"}
-)
+schema = schemathesis.openapi.from_asgi("/api/openapi.json", app, headers={"Host": "127.0.0.1"})
 
 
 @schema.parametrize()

@@ -6,10 +6,10 @@ import re
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from server.conftest import Client, scripted
 
 from laxity.server.metrics import exposition
 from laxity.server.testing import ScriptedQuery, ScriptedService
+from server.conftest import Client, scripted
 
 
 def families(text: bytes) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:

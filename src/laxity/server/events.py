@@ -143,7 +143,9 @@ class Detector:
             behind=dict(query.behind),
         )
 
-    def _event(self, at: float, kind: Kind, query: QueryView, message: str, **details: Any) -> Event:
+    def _event(
+        self, at: float, kind: Kind, query: QueryView, message: str, **details: Any
+    ) -> Event:
         self._number += 1
         return Event(self._number, at, kind, query.name, query.tenant, message, details)
 

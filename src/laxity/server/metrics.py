@@ -52,9 +52,7 @@ class _Fixed:
 
 def _application(o: Overview) -> Iterable[Metric]:
     info = InfoMetricFamily("laxity_build", "Version and policy of this Laxity.")
-    info.add_metric(
-        [], {"version": __version__, "policy": o.policy, "application": o.application}
-    )
+    info.add_metric([], {"version": __version__, "policy": o.policy, "application": o.application})
     yield info
     yield _gauge("laxity_cores", "Cores of all executors.", o.cores)
     yield _gauge("laxity_reserved_slots", "Extra slots for urgent work.", o.reserved)

@@ -161,7 +161,9 @@ class ScriptedService:
                     len(missed),
                     len(query.results),
                     mean,
-                    {} if mean is None else {"waiting for a slot": 0.7 * mean, "running": mean * 0.3},
+                    {}
+                    if mean is None
+                    else {"waiting for a slot": 0.7 * mean, "running": mean * 0.3},
                     {} if mean is None else {"bulk": 0.7 * mean},
                     f"{query.name} missed {len(missed)} of {len(query.results)} results",
                 ),
