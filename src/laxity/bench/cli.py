@@ -63,6 +63,7 @@ def demo(
 
         virtual_demo.run(seed=1, json=json)
         return
-    from laxity.bench.demo import Mix, run
+    from laxity.bench.demo import run
+    from laxity.bench.mixes import Mix
 
-    run(Mix(alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)
+    run(Mix("demo", alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)

@@ -33,8 +33,8 @@ def render(schema: Mapping[str, Any]) -> str:
         "<meta name=viewport content='width=device-width, initial-scale=1'>",
         f"<title>{escape(info['title'])} API</title><style>{_STYLE}</style>",
         f"<h1>{escape(info['title'])} API</h1>",
-        f"<p>{escape(info.get('summary', ''))} Version {escape(info['version'])}. "
-        "The same as <a href='api/openapi.json'>OpenAPI JSON</a>.</p>",
+        f"<p>{escape(info.get('summary', ''))} Version {escape(info['version'])}.</p>",
+        "<p>The same as <a href='/api/openapi.json'>OpenAPI JSON</a>.</p>",
         f"<p>{escape(info.get('description', ''))}</p>",
     ]
     for path, operations in schema["paths"].items():

@@ -47,6 +47,9 @@ class QueryDecision:
     paused: bool
     max_hold: float
     pace: float = 0.0
+    step: float = 0.0
+    margin: float = 0.0
+    takes: float = 0.0
     batch_work: float = 0.0
     token_rate: float = 0.0
     source_limit: int | None = None
@@ -77,6 +80,9 @@ class QueryDecision:
             paused=self.paused,
             hold=self.max_hold,
             pace=self.pace,
+            step=self.step,
+            margin=self.margin,
+            takes=self.takes,
             work=self.batch_work,
             tokens=self.token_rate,
             stages=stages,
