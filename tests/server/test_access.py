@@ -50,7 +50,7 @@ def test_loopback(host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.nip.io"],
+    ["0.0.0.0", "::", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.x.io"],
 )
 def test_not_loopback(host: str) -> None:
     assert not is_loopback(host)
@@ -75,7 +75,7 @@ def test_strangers_may_not_look_without_the_token(public: Access) -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer tökén-of-len"],
+    ["", "Bearer", "Bearer ", "Bearer wrong", f"Basic {TOKEN}", TOKEN, "Bearer tökén"],
 )
 def test_changes_need_the_token_even_on_loopback(local: Access, sent: str) -> None:
     refusal = local.refuse_changing({**HOST, "authorization": sent})

@@ -68,7 +68,7 @@ def test_caps(client: Client, service: ScriptedService) -> None:
         ("PATCH", "/api/v1/queries/nobody", {"paused": True}, 404, "alerts"),
         ("PATCH", "/api/v1/queries/alerts", b"{", 422, "JSON"),
         ("PUT", "/api/v1/tenants/ads/cap", {"slots": 0}, 422, "slots"),
-        ("PUT", "/api/v1/tenants/ads/cap", {"slots": 1, "share": 0.5}, 400, "one of the two"),
+        ("PUT", "/api/v1/tenants/ads/cap", {"slots": 1, "share": 0.5}, 422, "share"),
         ("PUT", "/api/v1/tenants/nobody/cap", {"slots": 1}, 404, "ads"),
         ("GET", "/api/v1/timeline?seconds=nan", None, 422, "seconds"),
         ("GET", "/api/v1/nothing", None, 404, "Not Found"),

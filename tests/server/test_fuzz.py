@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-schemathesis = pytest.importorskip("schemathesis")
-
+import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.types import Receive, Scope, Send
 
 from laxity.server.access import Access
@@ -32,7 +30,8 @@ schema = schemathesis.openapi.from_asgi("/api/openapi.json", app, headers={"Host
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_answer_is_as_described(case: schemathesis.Case) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}", "Host": "127.0.0.1"}
-    case.call_and_validate(headers=headers)
+    # A string is a target only if it is a duration, which a schema cannot say.
+    case.call_and_validate(headers=headers, excluded_checks=[positive_data_acceptance])
     _service.set_paused("alerts", False)
 
 

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from laxity import __version__
 from laxity.core.durations import format_duration, parse_target
@@ -57,12 +58,18 @@ class QueryChange(BaseModel):
     )
 
 
-class Cap(BaseModel):
-    """At most so many tasks at a time, or a share of all cores; give one of them."""
+class SlotCap(BaseModel):
+    """At most so many tasks at a time."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
-    slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = None
-    share: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    model_config = ConfigDict(extra="forbid")
+    slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+
+
+class ShareCap(BaseModel):
+    """At most a share of all cores."""
+
+    model_config = ConfigDict(extra="forbid")
+    share: Annotated[float, Field(gt=0, le=1, strict=True)]
 
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -138,8 +145,12 @@ def _reading(watch: Watch) -> APIRouter:
     @router.get(
         PREFIX + "/queries/{name}",
         tags=["reading"],
-        responses={200: {"model": views.QueryDetail}, 422: {"model": Problem}, **_PROBLEMS}
-        | _NO_SUCH,
+        responses={
+            200: {"model": views.QueryDetail},
+            422: {"model": Problem},
+            **_PROBLEMS,
+            **_NO_SUCH,
+        },
         response_class=Response,
     )
     def query(name: QueryName) -> Response:
@@ -217,14 +228,14 @@ def _changing(watch: Watch) -> APIRouter:
         responses={200: {"model": views.Overview}, **_CHANGING},
         response_class=Response,
     )
-    def set_cap(tenant: TenantName, cap: Cap) -> Response:
+    def set_cap(tenant: TenantName, cap: SlotCap | ShareCap) -> Response:
         """Limit what a tenant may use at a time."""
-        if (cap.slots is None) == (cap.share is None):
-            raise RefusedError("give a cap as slots or as a share: one of the two")
+        slots = cap.slots if isinstance(cap, SlotCap) else None
+        share = cap.share if isinstance(cap, ShareCap) else None
         _check_tenant(watch, tenant)
-        watch.service.set_cap(tenant, slots=cap.slots, share=cap.share)
-        text = f"{cap.slots} slots" if cap.slots is not None else f"{cap.share:.0%} of the cores"
-        watch.changed("", tenant, f"cap is now {text}", slots=cap.slots, share=cap.share)
+        watch.service.set_cap(tenant, slots=slots, share=share)
+        text = f"{share:.0%} of the cores" if slots is None else f"{slots} slots"
+        watch.changed("", tenant, f"cap is now {text}", slots=slots, share=share)
         return overview_now(watch)
 
     @router.delete(
@@ -282,6 +293,16 @@ def _describe_security(api: FastAPI) -> None:
     api.openapi = described  # type: ignore[method-assign]
 
 
+def _methods(api: FastAPI, request: Request) -> list[str]:
+    """Everything a path answers; the framework names the methods of one route only."""
+    found: set[str] = set()
+    for method in ("GET", "PATCH", "PUT", "DELETE", "POST"):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in api.routes):
+            found.add(method)
+    return sorted(found)
+
+
 def _handle_errors(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
@@ -292,9 +313,11 @@ def _handle_errors(api: FastAPI) -> None:
         return _problem(422, "; ".join(reasons))
 
     @api.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> Response:
+    async def refused(request: Request, error: HTTPException) -> Response:
         answer = _problem(error.status_code, str(error.detail))
         answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["allow"] = ", ".join(_methods(api, request))
         return answer
 
     @api.exception_handler(LaxityError)
