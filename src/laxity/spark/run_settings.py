@@ -124,7 +124,7 @@ def parse_settings(document: Mapping[str, Any], folder: Path = Path()) -> RunSet
             restart.duration("healthy-after", 60.0),
         ),
         grace=parse_duration(session.take("grace", 10.0), name="grace"),
-        caps={name: _cap(name, tenants.table(name)) for name in tenants.keys()},
+        caps={name: _cap(name, tenants.table(name)) for name in tenants.names()},
         targets={
             name: None if value == "none" else parse_target(value, name=f"target of {name!r}")
             for name, value in targets.rest().items()
@@ -181,7 +181,7 @@ class _Table:
         self._name = name
         self._known: list[str] = []
 
-    def keys(self) -> list[str]:
+    def names(self) -> list[str]:
         return list(self._values)
 
     def take(self, key: str, default: Any) -> Any:
