@@ -83,7 +83,7 @@ class RemoteService:
                 reason = _reason(error)
             self._raise(error.code, reason)
         except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", error)
+            reason = getattr(error, "reason", None) or str(error)
             raise UnavailableError(f"{self.address} cannot be reached: {reason}") from error
         except ValueError as error:
             raise RemoteError(f"{self.address} answers, but it is not Laxity's server") from error

@@ -20,7 +20,7 @@ from laxity.server.front import App
 POLL = 2.0
 """Seconds between two looks of a page; at least the server's own period."""
 
-_GRAPH: dict[str, Any] = {"displayModeBar": False, "displaylogo": False, "responsive": True}
+_GRAPH: dcc.Graph.Config = {"displayModeBar": False, "displaylogo": False, "responsive": True}
 
 
 def build_dashboard(period: float) -> tuple[App, str]:
@@ -41,7 +41,7 @@ def build_dashboard(period: float) -> tuple[App, str]:
     _connect(app)
     policy = _content_policy(app.csp_hashes())
     # Dash is WSGI; what it serves is static, so two threads are plenty.
-    return WSGIMiddleware(app.server, workers=2), policy  # type: ignore[return-value,arg-type]
+    return WSGIMiddleware(app.server, workers=2), policy  # type: ignore[return-value]
 
 
 def _content_policy(hashes: Iterable[str]) -> str:
@@ -214,7 +214,7 @@ def _connect(app: Dash) -> None:
     """Every callback runs in the browser; the functions are in assets/dashboard.js."""
 
     def here(function: str, *arguments: Any, **options: Any) -> None:
-        app.clientside_callback(
+        app.clientside_callback(  # type: ignore[no-untyped-call]
             ClientsideFunction(namespace="laxity", function_name=function), *arguments, **options
         )
 

@@ -140,7 +140,7 @@ def thread_priorities() -> Finding:
 
     if not sys.platform.startswith("linux"):
         return Finding("Priorities", Verdict.WARN, sys.platform, "thread priorities need Linux")
-    least = LinuxKernel().most_urgent_nice
+    least = LinuxKernel().most_urgent_nice()
     if least > -5:
         return Finding(
             "Priorities",
