@@ -144,7 +144,8 @@ def show(
         sys.stdout.write(_json(overview, by, wanted))
         return
     if once or not sys.stdout.isatty():
-        console = Console(highlight=False)
+        # Nobody looks at a pipe's width: lines are as long as they need to be.
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
         console.print(headline(overview), soft_wrap=True, markup=False)
         console.print(table(overview, arrange(overview.queries, sort=by, wanted=wanted)))
         return

@@ -72,14 +72,11 @@ def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], An
     pipeline = load_pipeline(file)
     stopping = Stopping()
     with ExitStack() as stack:
-        # PySpark sets a handler of its own when a session starts, so ours come again after it.
-        stack.enter_context(stopping.on_signals())
-        with busy("starting Spark"):
+        with busy("starting Spark"), _sparing_the_jvm():
             spark = _session(pipeline, settings)
         stack.callback(_stop_session, spark)
+        # Only now: PySpark sets a handler of its own when a session starts.
         stack.enter_context(stopping.on_signals())
-        if stopping.asked.is_set():
-            return ExitCode.CLEAN
         import laxity
 
         handle = laxity.attach(spark, settings.policy, **settings.options)
