@@ -105,6 +105,18 @@ def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], An
         return _watch(supervisor, handle, stopping, say)
 
 
+@contextmanager
+def _sparing_the_jvm() -> Iterator[None]:
+    """Service managers and shells signal a whole group. A JVM started while SIGTERM is ignored
+    goes on ignoring it, so that it lives until its queries have been stopped; it ends with us in
+    any case."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _watch(supervisor: Supervisor, handle: Laxity, stopping: Stopping, say: Say) -> ExitCode:
     while not stopping.asked.wait(STEP):
         if handle.stopped:
