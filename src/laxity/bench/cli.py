@@ -46,6 +46,30 @@ def spark(
     run(seconds=seconds, json=json)
 
 
+@bench.command()
+def server(
+    json: JsonFile = None,
+    clients: Annotated[int, typer.Option(min=1, help="Dashboards that look.")] = 200,
+    queries: Annotated[int, typer.Option(min=1, help="Queries they look at.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="Measured seconds a setting.")] = 20.0,
+) -> None:
+    """What dashboards and a scrape cost the process that serves them."""
+    from laxity.bench.server_load import run
+
+    run(clients=clients, seconds=seconds, queries=queries, json=json)
+
+
+@bench.command()
+def soak(
+    json: JsonFile = None,
+    minutes: Annotated[float, typer.Option(min=0.5, help="How long.")] = 60.0,
+) -> None:
+    """Run the example for an hour under a scrape a second: does memory stay flat?"""
+    from laxity.bench.soak import run
+
+    run(minutes=minutes, json=json)
+
+
 def demo(
     json: JsonFile = None,
     alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,

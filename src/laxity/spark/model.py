@@ -21,6 +21,7 @@ from laxity.spark.settings import Settings
 from laxity.spark.sizing import BatchSizer
 from laxity.spark.wire import BatchDone, QueryDecision, StageDone
 
+_HISTORY = 300
 _BATCHES_BEFORE_PACING = 8
 _MOST_PARTS = 6
 """A window is worked off in at most so many batches."""
@@ -107,6 +108,9 @@ class QueryModel:
         self.rate = RateMeter()
         self.last_batch: BatchDone | None = None
         self.last_rows = 0
+        self.total_rows = 0
+        self.history: deque[tuple[BatchDone, list[StageDone]]] = deque(maxlen=_HISTORY)
+        """The last batches with their stages, for the timeline."""
         self.batches = 0
         self.sizer = BatchSizer(settings.quantum, self._limit_unit(), 0)
         self._pending_limit: int | None = None
@@ -135,6 +139,7 @@ class QueryModel:
         for old in [b for b in self._stages if b < batch.batch]:
             del self._stages[old]
         before, self.last_batch = self.last_batch, batch
+        self.history.append((batch, stages))
         self.batches += 1
         self._learn_costs(batch, stages)
         self._learn_progress(batch)
@@ -143,6 +148,7 @@ class QueryModel:
             self.interval.update(max(0.0, batch.started - before.started))
         if batch.rows:
             self.last_rows = batch.rows
+            self.total_rows += batch.rows
             self.rows.update(float(batch.rows))
             self.rate.add(batch.ended, batch.rows)
             self._pending_limit = self._resize(batch, stages, urgent_others)

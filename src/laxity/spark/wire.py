@@ -153,6 +153,13 @@ class StreamSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    start: float
+    end: float
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
 class StageDone:
     id: str
     batch: int
@@ -167,6 +174,17 @@ class StageDone:
     longest_task: float
     behind: Mapping[str, int]
     """Whose tasks held the slots when the stage was submitted: query id → tasks."""
+    runs: str = ""
+    """Its first tasks as sent; read only when somebody looks."""
+
+    def task_runs(self) -> list[TaskRun]:
+        found = []
+        for run in self.runs.split(","):
+            if run:
+                start, took, executor = run.split(":", 2)
+                began = self.submitted + int(start) / 1000.0
+                found.append(TaskRun(began, began + int(took) / 1000.0, executor))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +304,7 @@ def _stage(f: dict[str, str]) -> StageDone:
         float(f["seconds"]),
         float(f["longest"]),
         {who: int(tasks) for who, tasks in behind},
+        unquote_plus(f.get("runs", "")),
     )
 
 
