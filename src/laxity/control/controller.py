@@ -19,6 +19,7 @@ from laxity.control.machines import AT_CONTROLLER, Machine, Phase, Step
 from laxity.control.messages import CONTROLLER, ControlMessage, Delivery, Kind
 from laxity.control.operation import ControlOperation, check_operation, operation_from
 from laxity.control.processor import SendMessage
+from laxity.core.errors import LaxityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class DataflowController:
         self._timeout = timeout
         self._capabilities = capabilities
         self._running: dict[str, _Running] = {}
-        self._queue: list[tuple[ControlOperation, str]] = []
+        self.refused: list[tuple[str, LaxityError]] = []
+        """Queued operations that no longer made sense when their turn came."""
         self.on_completed: Callable[[Entry], None] | None = None
 
     def submit(
@@ -90,7 +92,8 @@ class DataflowController:
         except OperationInProgressError:
             if not queue:
                 raise
-            self._queue.append((operation, by))
+            waits = {"name": operation.name, "arguments": operation.arguments(), "by": by}
+            self.ledger.set_queue(self.name, [*self.ledger.queue(self.name), waits])
             return Submitted(None, ())
         return Submitted(entry, tuple(effects))
 
@@ -131,7 +134,7 @@ class DataflowController:
 
     @property
     def busy(self) -> bool:
-        return bool(self._running or self._queue)
+        return bool(self._running or self.ledger.queue(self.name))
 
     def recover(self, now: float) -> list[ControllerEffect]:
         """Take up what the ledger says this controller has under way: after its own failure, or
@@ -254,12 +257,17 @@ class DataflowController:
 
     def _start_queued(self, now: float) -> list[ControllerEffect]:
         effects: list[ControllerEffect] = []
-        while self._queue:
-            operation, by = self._queue[0]
+        while waiting := self.ledger.queue(self.name):
+            first = waiting[0]
             try:
-                _, started = self._start(operation, now, by)
+                operation = operation_from(first["name"], first["arguments"])
+                _, started = self._start(operation, now, first["by"])
             except OperationInProgressError:
                 break
-            self._queue.pop(0)
+            except LaxityError as error:
+                # What it was meant for has changed while it waited; the others still count.
+                self.refused.append((first["name"], error))
+                started = []
+            self.ledger.set_queue(self.name, waiting[1:])
             effects += started
         return effects

@@ -223,6 +223,14 @@ class Ledger:
         rows = self._store.items("checkpoints", f"{self.dataflow}#")
         return tuple(int(key.rpartition("#")[2]) for key, _ in rows)
 
+    def queue(self, controller: str) -> list[Document]:
+        """Operations that wait until no exclusive one is in progress."""
+        return self._store.get("queues", f"{self.dataflow}#{controller}") or []
+
+    def set_queue(self, controller: str, waiting: list[Document]) -> None:
+        with self._store.transaction():
+            self._store.put("queues", f"{self.dataflow}#{controller}", waiting)
+
     def roll_back(self) -> Rollback:
         """Back to the last checkpoint. What was under way, and what has changed the dataflow
         since, is lost there: it runs again, in the same order and with the same plans."""

@@ -99,14 +99,16 @@ class ControlProcessor:
 
     def _take(self, message: ControlMessage) -> list[Effect]:
         effects: list[Effect] = []
+        if message.kind is Kind.DISPOSE:
+            over = self._visits.get(message.delivery.operation)
+            effects += self._dispose(over, message) if over else []
         if message.delivery.settled_before > self._settled_before:
             self._settled_before = message.delivery.settled_before
             for visit in list(self._visits.values()):
                 if visit.first.delivery.order < self._settled_before:
                     effects += self._dispose(visit, forward=None)
         if message.kind is Kind.DISPOSE:
-            over = self._visits.get(message.delivery.operation)
-            return effects + (self._dispose(over, message) if over else [])
+            return effects
         if message.delivery.order < self._settled_before:
             return effects  # a repetition of what is over
         known = self._visits.get(message.delivery.operation)
