@@ -119,7 +119,7 @@ def freeze_the_world(
     return flow
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data(), case=cases(), random=st.randoms(use_true_random=False))
 def test_a_safe_blocking_operation_equals_freezing_the_world(
     data: st.DataObject, case: Case, random: Any
@@ -147,7 +147,7 @@ def test_a_safe_blocking_operation_equals_freezing_the_world(
     check_nothing_lost_doubled_or_mixed(flow, case)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data(), case=cases(), random=st.randoms(use_true_random=False))
 def test_theorem_1_it_terminates_and_completes_in_order(
     data: st.DataObject, case: Case, random: Any
@@ -217,7 +217,7 @@ class Trouble:
             assert self.flow.lose(*self.random.choice(links))
 
 
-@settings(max_examples=250)
+@settings(max_examples=60)
 @given(
     data=st.data(),
     case=cases(),

@@ -141,6 +141,10 @@ class DataflowController:
         after a rollback of the dataflow."""
         effects: list[ControllerEffect] = []
         epoch = self.ledger.epoch
+        under_way = {entry.id for entry in self.ledger.running()}
+        for id_ in [id_ for id_ in self._running if id_ not in under_way]:
+            over = self._running.pop(id_)  # the checkpoint rolled back to contains it
+            over.operation.on_dispose_at_controller(over.context)
         for entry in self.ledger.running():
             known = self._running.get(entry.id)
             if entry.controller != self.name or (known is not None and known.epoch == epoch):

@@ -240,6 +240,11 @@ class Ledger:
             head["epoch"] += 1
             first = head["next_order"]
             again = self._lost(saved.order, head["running"])
+            for entry in self.running():
+                if entry.order < saved.order:
+                    # The checkpoint's barrier came behind it everywhere: all of it is in the
+                    # snapshots, only its reports had not been heard.
+                    self._put(replace(entry, status=Status.COMPLETED, ended_at=saved.at))
             lost = []
             for entry in again:
                 lost.append(

@@ -65,6 +65,9 @@ class ControlProcessor:
         self._next_order = next_order
         self._held_back: dict[int, ControlMessage] = {}
         self._settled_before = 0
+        self._over: set[int] = set()
+        """Orders of operations that were disposed of before earlier ones: a repetition that is
+        still under way on another channel must not begin them again."""
 
     @property
     def blocked(self) -> frozenset[str]:
@@ -104,12 +107,14 @@ class ControlProcessor:
             effects += self._dispose(over, message) if over else []
         if message.delivery.settled_before > self._settled_before:
             self._settled_before = message.delivery.settled_before
+            self._over = {order for order in self._over if order >= self._settled_before}
             for visit in list(self._visits.values()):
                 if visit.first.delivery.order < self._settled_before:
                     effects += self._dispose(visit, forward=None)
         if message.kind is Kind.DISPOSE:
             return effects
-        if message.delivery.order < self._settled_before:
+        order = message.delivery.order
+        if order < self._settled_before or order in self._over:
             return effects  # a repetition of what is over
         known = self._visits.get(message.delivery.operation)
         if known is None:
@@ -170,6 +175,7 @@ class ControlProcessor:
         visit.machine.step(Step.DISPOSE)
         visit.operation.on_dispose_at_operator(visit.context)
         del self._visits[visit.first.delivery.operation]
+        self._over.add(visit.first.delivery.order)
         effects: list[Effect] = []
         if forward is not None:
             effects += [
