@@ -54,6 +54,9 @@ class Dataflow:
     special_routes: Mapping[tuple[str, str], tuple[Route, ...]] = field(default_factory=dict)
     """(operator, stage it sends to) → routes, where they are not simply "to the key's owner"."""
     positions: str = "hashed"
+    serial: int = 0
+    """Numbers below this have been given to operators: a name is never used twice, because its
+    first bearer may still be on its way out."""
 
     def __post_init__(self) -> None:
         if not self.vertices:
@@ -206,6 +209,16 @@ class Dataflow:
             )
         return tables
 
+    def fresh_names(self, stage: str, number: int) -> tuple[list[str], int]:
+        """Names for new operators of a stage, and the serial number of the graph that has them."""
+        start = max(self.serial, *(len(members) for members in self.stages.values()))
+        names: list[str] = []
+        while len(names) < number:
+            if f"{stage}-{start}" not in self.vertices:
+                names.append(f"{stage}-{start}")
+            start += 1
+        return names, start
+
     def with_stage(self, stage: str, members: Iterable[Vertex]) -> Dataflow:
         """The same dataflow with other operators in one stage."""
         kept = [v for v in self.vertices.values() if v.stage != stage]
@@ -225,6 +238,7 @@ class Dataflow:
         return {
             "name": self.name,
             "positions": self.positions,
+            "serial": self.serial,
             "vertices": [
                 {
                     "name": v.name,
@@ -257,6 +271,7 @@ class Dataflow:
                 for sender, stage, routes in document["special_routes"]
             },
             document["positions"],
+            document["serial"],
         )
 
 

@@ -84,8 +84,13 @@ class ControlProcessor:
         if message.delivery.epoch != self._epoch:
             return []  # sent before a rollback
         if message.source == CONTROLLER and message.kind is not Kind.DISPOSE:
-            return self._in_order(message)
-        return self._take(message)
+            effects = self._in_order(message)
+        else:
+            effects = self._take(message)
+        while self._next_order in self._held_back and CONTROLLER not in self.blocked:
+            effects += self._take(self._held_back.pop(self._next_order))
+            self._next_order += 1
+        return effects
 
     def _in_order(self, message: ControlMessage) -> list[Effect]:
         """Sources take operations in their one order, whichever controller was faster."""
@@ -93,12 +98,8 @@ class ControlProcessor:
         if order > self._next_order:
             self._held_back[order] = message
             return []
-        effects = self._take(message)
         self._next_order = max(self._next_order, order + 1)
-        while self._next_order in self._held_back:
-            effects += self._take(self._held_back.pop(self._next_order))
-            self._next_order += 1
-        return effects
+        return self._take(message)
 
     def _take(self, message: ControlMessage) -> list[Effect]:
         effects: list[Effect] = []

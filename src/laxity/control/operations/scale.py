@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 
 from laxity.control.errors import InvalidOperationError
 from laxity.control.graph import Dataflow, Vertex
@@ -37,12 +36,7 @@ class ScaleTo(Reconfiguration):
                     f"is spread and cannot be cut by key"
                 )
         staying = [v.name for v in members[: self.operators]]
-        fresh = (
-            name
-            for number in count(len(members))
-            if (name := f"{self.stage}-{number}") not in graph.vertices
-        )
-        joining = [next(fresh) for _ in range(self.operators - len(staying))]
+        joining, serial = graph.fresh_names(self.stage, max(self.operators - len(staying), 0))
         if self.ranges is None:
             owners = {v.name: v.keys for v in members}
             after = take_over(owners, [*staying, *joining])
@@ -55,7 +49,7 @@ class ScaleTo(Reconfiguration):
                 raise InvalidOperationError(f"{self.operators} operators need as many ranges")
         by_name = {v.name: v for v in members}
         model = Vertex("", self.stage, NO_KEY, members[0].function, members[0].parameters)
-        return graph.with_stage(
+        return replace(graph, serial=serial if joining else graph.serial).with_stage(
             self.stage,
             [replace(by_name.get(n, model), name=n, keys=keys) for n, keys in after.items()],
         )

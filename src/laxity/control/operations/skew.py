@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 
 from laxity.control.contexts import ControllerContext
 from laxity.control.draft import Draft
@@ -55,13 +54,7 @@ class RepairSkew(Reconfiguration):
         return shared
 
     def _helpers(self, graph: Dataflow) -> list[str]:
-        stage = graph.vertex(self.hot).stage
-        fresh = (
-            name
-            for number in count(len(graph.stages[stage]))
-            if (name := f"{stage}-{number}") not in graph.vertices
-        )
-        return [next(fresh) for _ in range(self.helpers)]
+        return graph.fresh_names(graph.vertex(self.hot).stage, self.helpers)[0]
 
     def target(self, graph: Dataflow) -> Dataflow:
         shared = self._check(graph)
@@ -82,7 +75,9 @@ class RepairSkew(Reconfiguration):
             name: replace(hot, name=name, keys=NO_KEY)  # routed to, but the owner stays
             for name in helpers
         }
-        return replace(graph, vertices={**graph.vertices, **added}, special_routes=special)
+        serial = graph.fresh_names(hot.stage, self.helpers)[1]
+        vertices = {**graph.vertices, **added}
+        return replace(graph, vertices=vertices, special_routes=special, serial=serial)
 
     def on_init_at_controller(self, ctx: ControllerContext) -> Draft:
         after = self.target(ctx.graph)
