@@ -1,7 +1,7 @@
 """A two-stage dataflow in virtual time whose operators run the real control processors.
 
-Every source sends a part of each batch to every reducer. Control messages ride the same channels and
-are handled by `laxity.control`; what the simulator adds is what they cost and how long they travel.
+Every source sends a part of each batch to every reducer. Control messages ride the same channels
+and are handled by `laxity.control`; the simulator adds what they cost and how long they travel.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class ControlOverhead(NamedTuple):
     title: str = "Chi, figure 8: control beside data"
 
     def run(self, bench: Bench) -> Report:
-        width, duration = bench.pick((16, 20.0), (6, 6.0))
+        width, duration = bench.pick((16, 20.0), (6, 3.0))
         workloads = bench.pick(tuple(WORKLOADS), ("IPQ1",))
         points = {
             (w, load, rate, blocking): (
@@ -63,15 +63,19 @@ class ControlOverhead(NamedTuple):
         passes = cell(high, 10, "non-blocking", "completion_ms")
         data = cell(high, 0, "none", "data_latency_ms")
         calm = cell(low, 10, "blocking", "completion_ms")
+        conserves = (
+            "an operator here goes on with its other channels while one is blocked: who waits "
+            "changes, the mean hardly does"
+        )
         claims = [
             Claim("IPQ1 at 94 % CPU, 100 blocking messages/s: data latency", "below +20 %",
                   f"{worst:+.1%}", worst < 0.20),
             Claim("blocking costs more than non-blocking there", "yes",
-                  f"{worst:+.1%} against {free:+.1%}", worst > free),
+                  f"{worst:+.1%} against {free:+.1%}", worst > free * 1.02, why=conserves),
             Claim("10 blocking messages/s at 94 % CPU: completion against data latency",
-                  "similar or higher", f"{waits:.0f} ms against {data:.0f} ms", waits >= 0.8 * data),
+                  "similar or higher", f"{waits:.0f} ms, {data:.0f} ms", waits >= 0.8 * data),
             Claim("it completes later than a non-blocking one", "yes",
-                  f"{waits:.0f} ms against {passes:.0f} ms", waits >= passes),
+                  f"{waits:.0f} ms against {passes:.0f} ms", waits > passes * 1.02, why=conserves),
             Claim("at 56 % CPU it completes sooner", "yes", f"{calm:.1f} ms", calm < waits),
         ]  # fmt: skip
         report = Report(
@@ -84,8 +88,9 @@ class ControlOverhead(NamedTuple):
             for kind, colour in (("non-blocking", "#3d5a98"), ("blocking", "#c8553d")):
                 for load, style in ((low, ":"), (high, "-")):
                     for axis, what in zip(axes, ("increase", "completion_ms"), strict=True):
-                        axis.plot(RATES, [cell(load, r, kind, what) for r in RATES], style,
-                                  marker="o", color=colour, label=f"{kind}, {load:.0%} CPU")  # fmt: skip
+                        shown = [cell(load, r, kind, what) for r in RATES]
+                        label = f"{kind}, {load:.0%} CPU"
+                        axis.plot(RATES, shown, style, marker="o", color=colour, label=label)
             for axis, label in zip(axes, ("increase of latency", "completion (ms)"), strict=True):
                 axis.set_xscale("log")
                 axis.set_xlabel("control messages a second (IPQ1)")

@@ -209,10 +209,12 @@ class Tuning(NamedTuple):
             Claim("latency in the end is within the bound", "≈ 500 ms",
                   f"{last[2] * 1e3:.0f} ms", last[2] <= 0.5),
         ]  # fmt: skip
-        report = Report(self.name, self.title, rows, claims,
-                        "Costs of a batch are chosen so that 40K overloads and 160K is too slow, as "
-                        "the paper saw: the phases show that the loop finds its way, not that the "
-                        "costs are right. Changes are made by the library's Tune operation.")  # fmt: skip
+        note = (
+            "Costs of a batch are chosen so that 40K overloads and 160K is too slow, as the paper "
+            "saw: the phases show that the loop finds its way, not that the costs are right. "
+            "Changes are made by the library's Tune operation."
+        )
+        report = Report(self.name, self.title, rows, claims, note)
         path = bench.out / f"{self.name}.png"
         with plots.figure(path, 1, title=self.title) as (axis,):
             axis.step([r["from_s"] for r in rows], [r["latency_ms"] for r in rows], where="post")
