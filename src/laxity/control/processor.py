@@ -65,6 +65,7 @@ class ControlProcessor:
         self._next_order = next_order
         self._held_back: dict[int, ControlMessage] = {}
         self._settled_before = 0
+        self._retired = False
         self._over: set[int] = set()
         """Orders of operations that were disposed of before earlier ones: a repetition that is
         still under way on another channel must not begin them again."""
@@ -184,6 +185,7 @@ class ControlProcessor:
                 for output in visit.context.outputs
                 if output != CONTROLLER
             ]
-        if visit.context.configuration.retires:
+        self._retired = self._retired or visit.context.configuration.retires
+        if self._retired and not self._visits:  # an earlier operation may still be sent again
             effects.append(RemoveOperator())
         return effects

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from laxity.core.errors import LaxityError
-from laxity.sim.reproduce import bursts, checks, example, knowledge, multi, overhead, shares, single
+from laxity.sim.reproduce import (
+    bursts,
+    checks,
+    chi,
+    chi_adapts,
+    example,
+    knowledge,
+    multi,
+    overhead,
+    shares,
+    single,
+)
 from laxity.sim.reproduce.runner import Experiment
 
 _ORDER = (
@@ -23,6 +34,11 @@ _ORDER = (
     "13",
     "14",
     "15",
+    "chi-8",
+    "chi-9",
+    "chi-10",
+    "chi-11a",
+    "chi-11b",
 )
 
 
@@ -33,7 +49,7 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 
 def experiments() -> dict[str, Experiment]:
-    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks)
+    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks, chi, chi_adapts)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
     return {name: found[name] for name in (*_ORDER, "speed", "sensitivity")}
 
