@@ -1,0 +1,1 @@
+"""Where a query lives: a fleet of Spark applications, after Neptune."""
