@@ -21,6 +21,7 @@ _COMMAND_MODULES: tuple[str, ...] = (
     "laxity.sim.cli",
     "laxity.host.cli",
     "laxity.bench.host_cli",
+    "laxity.fleet.cli",
 )
 """Modules with a `register(app)` function, in the order their commands are listed."""
 

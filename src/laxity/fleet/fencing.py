@@ -172,8 +172,8 @@ class Fence:
         return mine
 
     def _lapsed(self, last: Lease) -> bool:
-        if last.released or last.process.surely_gone:
-            return True
+        if last.released or last.process.surely_gone or last.process == Process.mine():
+            return True  # one of mine that I gave up, or there would be no asking
         now = self._monotonic()
         if self._watched != (last.epoch, last.beat):
             self._watched, self._unchanged_since = (last.epoch, last.beat), now

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from laxity.fleet.refusals import (
     StoreAwayError,
 )
 
+_LOOK_EVERY = 0.5
 _BACK_OFF = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -46,7 +48,9 @@ class Hosted:
         self._try_again = 0.0
         self._failures = 0
         self._lost_lease = False
-        self._warned = False
+        self._suspect = ""
+        """Why the lease could not be renewed for so long that the query must not go on."""
+        self._next_look = 0.0
         self.order = order
         self.busy = False
         self.gone = False
@@ -69,17 +73,18 @@ class Hosted:
     def wants_step(self) -> bool:
         """Is there anything to do that has not been found impossible a moment ago?"""
         want, phase = self.order.want, self.seen.phase
-        running = self._lease is not None
         if want in (Want.STOP, Want.DROP):
             return want is Want.DROP or phase is not Phase.STOPPED
+        if self._lease is not None:
+            changed = self.seen.number != self.order.number
+            urgent = changed or self._lost_lease or bool(self._suspect)
+            return urgent or time.monotonic() >= self._next_look
         if phase is Phase.REFUSED and self.order.number == self.seen.number:
             return False
         if want is Want.PREPARE:
-            return running or phase is not Phase.PREPARED or self.seen.number != self.order.number
+            return phase is not Phase.PREPARED or self.seen.number != self.order.number
         if phase is Phase.FENCED and self.order.number <= self.seen.number:
             return False
-        if running:
-            return True  # a look whether it still runs
         return time.monotonic() >= self._try_again
 
     def step(self) -> None:
@@ -88,13 +93,12 @@ class Hosted:
         try:
             if order.want in (Want.STOP, Want.DROP):
                 self._stop(order)
-            elif order.want is Want.PREPARE:
-                self._stop(order)
-                self._prepare(order)
-            elif self._lease is None:
-                self._run(order)
-            else:
+            elif self._lease is not None:
                 self._look()
+            elif order.want is Want.PREPARE:
+                self._prepare(order)
+            else:
+                self._run(order)
         except FencedError as error:
             self._abandon(Phase.FENCED, str(error))
         except StaleOrderError as error:
@@ -156,7 +160,7 @@ class Hosted:
                 offsets=progress.offsets,
                 commits=progress.commits,
             )
-            self._renewed, self._lost_lease = time.monotonic(), False
+            self._renewed, self._lost_lease, self._suspect = time.monotonic(), False, ""
             self._lease = lease  # from here on the keeper beats in it
             self._engine.start(
                 order.query, Guard(fence.path(lease.epoch), fence.path(lease.epoch + 1))
@@ -169,15 +173,17 @@ class Hosted:
 
     def _release(self, lease: Lease) -> None:
         assert self._fence is not None
-        try:
+        with suppress(FencedError, StoreAwayError):  # then it lapses by itself
             self._fence.release(lease)
-        except (FencedError, StoreAwayError):
-            pass  # it lapses by itself
 
     def _look(self) -> None:
         """Does it still run, and may it?"""
+        self._next_look = time.monotonic() + _LOOK_EVERY
         if self._lost_lease:
             raise FencedError("the lease was lost")
+        if self._suspect:
+            self._abandon(Phase.WAITING, f"suspended: {self._suspect}")
+            return
         state = self._engine.state(self.order.query)
         if state.active:
             if self.seen.first_batch_at is None and state.first_batch_at is not None:
@@ -187,7 +193,8 @@ class Hosted:
                 self._show(Phase.RUNNING, self.order)
             return
         lease, self._lease = self._lease, None
-        assert lease is not None and self._fence is not None
+        assert lease is not None
+        assert self._fence is not None
         self._fence.check(lease)  # it may have ended because another runs it
         self._release(lease)
         self._later(Phase.FAILED, self.order, state.error or "it ended by itself")
@@ -212,7 +219,7 @@ class Hosted:
                 offsets=progress.offsets,
                 commits=progress.commits,
             )
-        elif order.want is not Want.PREPARE and self.seen.phase is not Phase.STOPPED:
+        elif self.seen.phase is not Phase.STOPPED:
             self._show(Phase.STOPPED, order)
         if order.want is Want.DROP:
             self._engine.forget(query)
@@ -220,6 +227,7 @@ class Hosted:
 
     def _abandon(self, phase: Phase, reason: str) -> None:
         self._lease = None
+        self._try_again = time.monotonic() + _LOOK_EVERY
         try:
             self._engine.abandon(self.order.query)
         except Exception as error:
@@ -240,22 +248,12 @@ class Hosted:
             self._lost_lease = True
             return
         except StoreAwayError as error:
-            if time.monotonic() - self._renewed > 0.7 * self._settings.ttl and not self._warned:
-                self._warned = True  # before anybody else may think it lapsed
-                self._suspend(str(error))
+            if time.monotonic() - self._renewed > 0.7 * self._settings.ttl:
+                self._suspect = str(error)  # before anybody else may think it lapsed
             return
-        self._warned = False
         self._renewed = time.monotonic()
         if self._lease is lease:
             self._lease = renewed
-
-    def _suspend(self, reason: str) -> None:
-        self._lease = None
-        try:
-            self._engine.abandon(self.order.query)
-        except Exception as error:
-            reason = f"{reason}; stopping it: {error}"
-        self._later(Phase.WAITING, self.order, f"suspended: {reason}", soon=True)
 
     # What is seen.
 
@@ -284,14 +282,3 @@ class Hosted:
                 pass
         restarts = self.seen.restarts + (phase is Phase.FAILED)
         self._show(phase, order, reason=reason, holder=holder, restarts=restarts)
-
-    def observe(self) -> Observation:
-        """With its progress as the checkpoint has it now."""
-        seen = self.seen
-        if self._lease is None or self._prepared is None:
-            return seen
-        try:
-            progress = read_progress(self._prepared.checkpoint)
-        except StoreAwayError:
-            return seen
-        return replace(seen, offsets=progress.offsets, commits=progress.commits)

@@ -16,7 +16,7 @@ from typing import Any
 from laxity.fleet.checkpoint import Progress
 from laxity.fleet.membership import Membership, Node, Reach
 from laxity.fleet.migration import Migration, Step
-from laxity.fleet.protocol import Observation, Order, Phase, Report, Reply, Want
+from laxity.fleet.protocol import Observation, Order, Phase, Reply, Report, Want
 from laxity.fleet.refusals import (
     QueryUnknownError,
     RefusedError,
@@ -160,9 +160,9 @@ class Orchestrator:
         start."""
         place = place or {}
         found = list(queries)
-        for query in place:
-            if query not in {q["name"] for q in found}:
-                raise QueryUnknownError(f"{pipeline} has no query {query!r}")
+        for wanted in place:
+            if wanted not in {q["name"] for q in found}:
+                raise QueryUnknownError(f"{pipeline} has no query {wanted!r}")
         for query in found:
             name = query["name"]
             known = self._saved.assignments.get(name)

@@ -69,7 +69,9 @@ class Order(_Wire):
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> Self:
         known = {f.name for f in fields(cls)}
-        return cls(**{k: Want(v) if k == "want" else v for k, v in data.items() if k in known})
+        kept = {k: v for k, v in data.items() if k in known}
+        kept["want"] = Want(kept["want"])
+        return cls(**kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ class Observation(_Wire):
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> Self:
         known = {f.name for f in fields(cls)}
-        return cls(**{k: Phase(v) if k == "phase" else v for k, v in data.items() if k in known})
+        kept = {k: v for k, v in data.items() if k in known}
+        kept["phase"] = Phase(kept["phase"])
+        return cls(**kept)
 
 
 @dataclass(frozen=True, slots=True)
