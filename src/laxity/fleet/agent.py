@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from laxity.fleet.client import Client
 from laxity.fleet.engine import Engine, Measures
@@ -36,8 +36,12 @@ class AgentSettings:
     """Queries that are prepared, started or stopped at the same time."""
 
 
-Assess = Callable[[list[Measures], HostLoad, float], dict[str, Any]]
-"""Turns what was measured into rings, scores and perhaps a request to move."""
+class Assess(Protocol):
+    """Turns what was measured into rings, scores and perhaps a request to move."""
+
+    def __call__(self, measured: list[Measures], host: HostLoad, now: float) -> dict[str, Any]: ...
+
+    def rejected(self, rejections: dict[str, float], now: float) -> None: ...
 
 
 class Agent:
@@ -67,6 +71,7 @@ class Agent:
         self._load: dict[str, Any] = {}
         self._measures: dict[str, dict[str, Any]] = {}
         self._pool = ThreadPoolExecutor(self._settings.workers, thread_name_prefix="laxity-step")
+        self._rejections: dict[str, float] = {}
         self._silent = False
         self._leaving = False
 
@@ -106,6 +111,7 @@ class Agent:
 
     def _apply(self, reply: Reply) -> None:
         with self._lock:
+            self._rejections = reply.rejections
             if self._leaving or (reply.term, reply.version) <= self._heard:
                 return  # old news, or of an orchestrator that has been succeeded
             self._heard = (reply.term, reply.version)
@@ -205,6 +211,7 @@ class Agent:
             self._host = load.to_wire()
             self._measures = {m.query: asdict(m) for m in measured}
             if self._assess is not None:
+                self._assess.rejected(self._rejections, time.time())
                 self._load = self._assess(measured, load, time.time())
             self._stopped.wait(self._settings.period)
 

@@ -72,6 +72,9 @@ def start(
     lost_after: Annotated[
         str, typer.Option(help="Silence after which an agent's queries are offered to others.")
     ] = "12s",
+    cooling_down: Annotated[
+        str, typer.Option(help="How long a node is left alone after a move.")
+    ] = "30s",
 ) -> None:
     """Run an orchestrator until stopped. A second one stands by until the first is gone."""
     from laxity.core.durations import parse_target
@@ -86,6 +89,7 @@ def start(
         moves=moves,
         zookeeper=zookeeper,
         lost_after=parse_target(lost_after, name="lost-after"),
+        cooling_down=parse_target(cooling_down, name="cooling-down"),
     )
 
 

@@ -42,9 +42,13 @@ class HostMeter:
         self._last: tuple[float, float, dict[int, float], int] | None = None
 
     def read(self, own: Iterable[int]) -> HostLoad:
-        cores = os.cpu_count() or 1
+        """Of the CPUs this process may run on: where several agents are bound to CPUs of their
+        own, each has a host of its own."""
+        allowed = os.sched_getaffinity(0)
+        whole = len(allowed) == (os.cpu_count() or 1)
+        cores = len(allowed)
         at = time.monotonic()
-        busy, mine, network = self._busy(), self._cpu(own), self._network()
+        busy, mine, network = self._busy(allowed), self._cpu(own), self._network()
         before, self._last = self._last, (at, busy, mine, network)
         load = float((self._proc / "loadavg").read_text().split()[0])
         if before is None or at <= before[0]:
@@ -55,12 +59,19 @@ class HostMeter:
         ours = min(ours, used)
         external = 0.0 if used < 0.05 else 1.0 - ours / used
         moved = max(0, network - before[3]) / seconds
+        if not whole:  # the kernel averages over all CPUs; of these, only their use is known
+            load = used
         return HostLoad(cores, load, used, ours, external, moved, pressure=self._pressure())
 
-    def _busy(self) -> float:
-        """CPU seconds of the whole machine that were not idle."""
-        fields = [int(f) for f in (self._proc / "stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return (sum(fields) - fields[3] - fields[4]) / _TICKS
+    def _busy(self, cpus: set[int]) -> float:
+        """CPU seconds of these CPUs that were not idle."""
+        total = 0
+        for line in (self._proc / "stat").read_text().splitlines():
+            name, *counters = line.split()
+            if name[3:].isdigit() and name.startswith("cpu") and int(name[3:]) in cpus:
+                fields = [int(f) for f in counters[:8]]
+                total += sum(fields) - fields[3] - fields[4]
+        return total / _TICKS
 
     def _cpu(self, roots: Iterable[int]) -> dict[int, float]:
         """CPU seconds of these processes and all below them."""

@@ -83,6 +83,7 @@ class Orchestrator:
         self.history: deque[Migration] = deque(maxlen=200)
         self.events: deque[Event] = deque(maxlen=500)
         self._versions: dict[str, tuple[int, tuple[Order, ...]]] = {}
+        self._rejections: dict[str, dict[str, float]] = {}
         self.changed = False
         """Something that must be saved has changed; whoever saves it clears this."""
 
@@ -475,7 +476,15 @@ class Orchestrator:
         if orders != last or version == 0:
             version += 1
             self._versions[name] = (version, orders)
-        return Reply(term, version, orders)
+        return Reply(term, version, orders, dict(self._rejections.get(name, {})))
+
+    def runs(self, query: str, node: str) -> bool:
+        known = self._saved.assignments.get(query)
+        return known is not None and known.node == node and self._runs_at(known)
+
+    def reject(self, query: str, node: str, now: float) -> None:
+        """Tell a node that no better place was found for a query of its."""
+        self._rejections.setdefault(node, {})[query] = now
 
     def learning(self, now: float) -> bool:
         return now - self._began < self.settings.learn_for

@@ -141,8 +141,11 @@ class Reply(_Wire):
     """Of the orchestrator's rule; agents do not listen to an older one than they have heard."""
     version: int
     orders: tuple[Order, ...]
+    rejections: dict[str, float] = field(default_factory=dict)
+    """Queries that asked to move and were refused, and when that was."""
 
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> Self:
         orders = tuple(Order.from_wire(o) for o in data.get("orders", ()))
-        return cls(int(data["term"]), int(data["version"]), orders)
+        rejections = dict(data.get("rejections", {}))
+        return cls(int(data["term"]), int(data["version"]), orders, rejections)

@@ -24,6 +24,7 @@ def serve(
     moves: bool = True,
     zookeeper: str | None = None,
     lost_after: float = 12.0,
+    cooling_down: float = 30.0,
 ) -> None:
     """Blocks until a signal. Prints the address once it leads."""
     token = make_token(state_dir)
@@ -42,7 +43,14 @@ def serve(
         silent_after=lost_after / 3,
         learn_for=min(3.0, lost_after / 3),
     )
-    service = OrchestratorService(store, election, token, host=host, port=port, settings=settings)
+    advise = None
+    if moves:
+        from laxity.fleet.load import Adviser, default_decisions
+
+        advise = Adviser(default_decisions(cooling_down=cooling_down))
+    service = OrchestratorService(
+        store, election, token, host=host, port=port, settings=settings, advise=advise
+    )
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: service.stop())
 

@@ -36,6 +36,9 @@ def agent(
         str, typer.Option(help="Silence after which another may take its queries over.")
     ] = "10s",
     period: Annotated[str, typer.Option(help="Between two reports.")] = "1s",
+    cooling_down: Annotated[
+        str, typer.Option(help="How long it asks for no move after one.")
+    ] = "30s",
 ) -> None:
     """Run a Spark application that takes its queries from the fleet, until stopped."""
     import logging
@@ -43,6 +46,7 @@ def agent(
 
     from laxity.core.durations import parse_target
     from laxity.fleet.agent import Agent, AgentSettings
+    from laxity.fleet.load import NodeLoad, default_decisions
     from laxity.fleet.refusals import RefusedError
     from laxity.spark.agent.engine import SparkEngine
     from laxity.spark.agent.session import make_session
@@ -58,13 +62,14 @@ def agent(
     engine = SparkEngine(
         spark, checkpoints=None if checkpoints is None else checkpoints.absolute(), warm=warm
     )
+    seconds = parse_target(period, name="period")
+    cool = parse_target(cooling_down, name="cooling-down")
     one = Agent(
         name,
         engine,
         connect(state_dir, url, token_file, zookeeper),
-        AgentSettings(
-            period=parse_target(period, name="period"), ttl=parse_target(ttl, name="ttl")
-        ),
+        AgentSettings(period=seconds, ttl=parse_target(ttl, name="ttl")),
+        assess=NodeLoad(name, default_decisions(cooling_down=cool), step=seconds),
     )
     for what in (signal.SIGTERM, signal.SIGINT):
         signal.signal(what, lambda *_: one.stop())

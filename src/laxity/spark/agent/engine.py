@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -42,7 +42,18 @@ class _Running:
     commits: int
     """The last batch that was done before this run."""
     first_batch_at: float | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    _share: float = 0.0
+    _counted: tuple[float, int] | None = None
+
+    def busy_share(self, now: float, batches: int, cost: float) -> float:
+        """Share of the time in which a batch of it runs, smoothed over some readings. Divided by
+        its rows a second, that is what a row costs here, its part of each batch's fixed cost
+        included."""
+        if self._counted is not None and now > self._counted[0]:
+            fresh = (batches - self._counted[1]) * cost / (now - self._counted[0])
+            self._share += 0.3 * (max(0.0, fresh) - self._share)
+        self._counted = (now, batches)
+        return self._share
 
 
 class SparkEngine:
@@ -238,12 +249,13 @@ class SparkEngine:
                 continue  # just started, or just stopped
             recent = [r for r in model.log.recent(now) if r.emitted >= now - _RECENT]
             latencies = sorted(r.latency for r in recent)
-            rows = max(1.0, float(model.last_rows))
+            rate = model.rate.per_second(now)
+            busy = one.busy_share(now, model.batches, model.batch_cost.mean)
             found.append(
                 Measures(
                     name,
-                    rows_per_second=model.rate.per_second(now),
-                    seconds_per_row=model.batch_cost.mean / rows,
+                    rows_per_second=rate,
+                    seconds_per_row=busy / rate if rate > 0 else 0.0,
                     bytes_per_row=one.ready.row_bytes,
                     target=model.target,
                     latency=latencies[len(latencies) // 2] if latencies else None,
