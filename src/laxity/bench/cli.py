@@ -43,6 +43,14 @@ def spark(
     run(seconds=seconds, json=json)
 
 
+@bench.command()
+def fleet(json: JsonFile = None) -> None:
+    """What the fleet level costs a node, and how long planning a large fleet takes."""
+    from laxity.bench.fleet_cost import run
+
+    run(json=json)
+
+
 def demo(
     json: JsonFile = None,
     alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,

@@ -2,9 +2,9 @@
 
 Holt-Winters (additive season, damped additive trend). statsmodels finds the smoothing parameters;
 carrying level, trend and season forward from one observation to the next is three lines, done here
-for all series in one array operation, so that an agent can afford it every second. Until two seasons
-are seen, a moving average stands in. If the error stays high, the parameters are fitted anew on the
-latest two seasons alone.
+for all series in one array operation, so that an agent can afford it every second. Until two
+seasons are seen, a moving average stands in. If the error stays high, the parameters are fitted
+anew on the latest two seasons alone.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class HoltWinters:
             )
             self._seen[row] = recent.size
             self._usual[row] = recent.mean()
-            self._ask(np.array([row]))
+            self._ask([row])
 
     def remove(self, name: str) -> None:
         row = self._row(name)
@@ -197,7 +197,7 @@ class HoltWinters:
             self._waiting.remove(name)
 
     def history(self, name: str) -> list[float]:
-        return self._recent(self._row(name), self._kept).tolist()
+        return [float(rate) for rate in self._recent(self._row(name), self._kept)]
 
     def _row(self, name: str) -> int:
         try:
@@ -221,7 +221,8 @@ class HoltWinters:
         self._past[:, self._step % self._kept] = rate
         self._step += 1
         self._seen += 1
-        self._ask(np.flatnonzero(~self._fitted | (self._late >= self.settings.patience)))
+        asking = ~self._fitted & (self._seen >= 2 * self.settings.season)
+        self._ask(np.flatnonzero(asking | (self._late >= self.settings.patience)).tolist())
         for _ in range(min(self.settings.fits_a_step, len(self._waiting))):
             self._fit_row(self._rows[self._waiting.popleft()])
 
@@ -237,11 +238,11 @@ class HoltWinters:
         self._trend = np.where(on, trend, self._trend)
         self._season[:, column] = np.where(on, season, seasonal)
 
-    def _ask(self, rows: Array) -> None:
+    def _ask(self, rows: Sequence[int]) -> None:
         needed = 2 * self.settings.season
         for row in rows:
-            name = self._names[int(row)]
-            if self._seen[int(row)] >= needed and name not in self._waiting:
+            name = self._names[row]
+            if self._seen[row] >= needed and name not in self._waiting:
                 self._waiting.append(name)
 
     def _fit_row(self, row: int) -> None:

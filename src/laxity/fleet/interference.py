@@ -7,8 +7,8 @@
     score ← score + (cs − rs)·(1 − dist/totalDist)
 
 rw is the node *without* the computation, cw the computation; both as they weigh on that host
-(`footprint.normalise`). What the figure leaves open are p−1 and p+1 at the ends of a ring. Here they
-are the neighbours in time: across rings, the next ring's first window; before now, the current
+(`footprint.normalise`). What the figure leaves open are p−1 and p+1 at the ends of a ring. Here
+they are the neighbours in time: across rings, the next ring's first window; before now, the current
 window once more; after the horizon, nothing. Going round the circle instead would set the current
 window beside the most distant one, and a collision now would score less than one in a second,
 against property 1.

@@ -155,7 +155,8 @@ class PredictionRing:
     @property
     def values(self) -> Array:
         """Levels in the order of time, ring by ring (a copy)."""
-        return self._store[self._places]
+        ordered: Array = self._store[self._places]
+        return ordered
 
     def fill(self, values: ArrayLike) -> None:
         """New predictions for every window."""
