@@ -34,11 +34,11 @@ def test_moves_that_cannot_work(fleet: Fleet, tmp_path: Path) -> None:
     fleet.agent("n2")
     fleet.up("old", "apart", "n2")
     epoch = fleet.query("copy")["epoch"]
-    with pytest.raises(NodeUnknownError, match="no node named 'n9'.*apart, n1, n2, old"):
+    with pytest.raises(NodeUnknownError, match=r"no node named 'n9'.*apart, n1, n2, old"):
         fleet.client.move("copy", "n9")
     with pytest.raises(QueryUnknownError, match="this fleet has: copy"):
         fleet.client.move("nothing", "n2")
-    with pytest.raises(VersionMismatchError, match="n1 runs files 1.0.0, old runs files 0.9.1"):
+    with pytest.raises(VersionMismatchError, match="old runs files 0"):
         fleet.client.move("copy", "old")
     with pytest.raises(RefusedError, match="on n1 already"):
         fleet.client.move("copy", "n1")
@@ -57,9 +57,10 @@ def test_moves_that_cannot_work(fleet: Fleet, tmp_path: Path) -> None:
     # Through all of it the source was never asked to stop.
     assert fleet.runs("copy", "n1")
     assert fleet.query("copy")["epoch"] == epoch
+    for node in ("old", "apart", "n2"):
+        fleet.client.drain(node)
     with pytest.raises(RefusedError, match="nobody is left"):
-        for node in ("old", "apart", "n2", "n1"):
-            fleet.client.drain(node)
+        fleet.client.drain("n1")
 
 
 def test_strangers_are_turned_away(fleet: Fleet) -> None:
