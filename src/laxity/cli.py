@@ -23,6 +23,8 @@ _COMMAND_MODULES: tuple[str, ...] = (
     "laxity.sim.cli",
     "laxity.host.cli",
     "laxity.bench.host_cli",
+    "laxity.fleet.cli",
+    "laxity.spark.agent.cli",
 )
 """Modules with a `register(app)` function, in the order their commands are listed."""
 

@@ -210,6 +210,16 @@ class Bridge:
         uuid = self._gateway.jvm.java.util.UUID.fromString(str(UUID(query_id)))
         return self._shared.activeStreamingQueries().get(uuid)
 
+    def add_listener(self, name: str) -> Any:
+        """A StreamingQueryListener of ours, made with the shared state; called after those that
+        are there already. It goes with the session."""
+        listener = self._new(name, self._shared)
+        self._session.streams().addListener(listener)
+        return listener
+
+    def member(self, target: Any, name: str) -> Any:
+        return self._static("Reflect", "get", target, name)
+
     def inject_fault(self, hook: str) -> None:
         """Make a hook throw (order, submit, moment, size, slots, files, threads): for tests."""
         self._hub.setFault(hook)

@@ -298,6 +298,14 @@ class Laxity:
     def names(self) -> dict[str, str]:
         return self._controller.names()
 
+    def add_listener(self, name: str) -> Any:
+        """Another of Laxity's own query listeners, after those of the attachment."""
+        return self._bridge.add_listener(name)
+
+    def member(self, target: Any, name: str) -> Any:
+        """A field of a JVM object that Scala hides."""
+        return self._bridge.member(target, name)
+
     def now(self) -> float:
         return self._clock.now()
 

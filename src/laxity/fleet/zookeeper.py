@@ -1,0 +1,158 @@
+"""Leader and metadata through ZooKeeper, where there is one (`pip install 'laxity[zookeeper]'`)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from laxity.fleet.refusals import OrchestratorUnreachableError, StoreAwayError
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+ROOT = "/laxity/fleet"
+
+
+def connect(hosts: str, *, timeout: float = 10.0) -> KazooClient:
+    try:
+        from kazoo.client import KazooClient
+        from kazoo.handlers.threading import KazooTimeoutError
+    except ImportError as error:
+        raise StoreAwayError(
+            "ZooKeeper needs the kazoo library: pip install 'laxity[zookeeper]'"
+        ) from error
+    session = KazooClient(hosts=hosts, timeout=timeout)
+    try:
+        session.start(timeout=timeout)
+    except KazooTimeoutError as error:
+        session.close()
+        raise StoreAwayError(
+            f"no ZooKeeper answers at {hosts} within {timeout:.0f} s; check the address, or leave "
+            f"--zookeeper out to keep everything in the state folder"
+        ) from error
+    return session
+
+
+class ZooKeeperStore:
+    """The document as one node, the number of the rule as another; both are written in one
+    transaction, so a ruler that was succeeded cannot save."""
+
+    def __init__(self, session: KazooClient, root: str = ROOT) -> None:
+        self._session = session
+        self._document, self._term_path = f"{root}/document", f"{root}/term"
+        self._term_version = -1
+        for path in (self._document, self._term_path):
+            session.ensure_path(path)
+
+    def begin_term(self) -> int:
+        while True:
+            data, stat = self._session.get(self._term_path)
+            term = int(data or b"0") + 1
+            done = self._session.transaction()
+            done.set_data(self._term_path, str(term).encode(), version=stat.version)
+            if not isinstance(done.commit()[0], Exception):
+                self._term_version = stat.version + 1
+                return term
+
+    def load(self) -> dict[str, Any] | None:
+        data, _ = self._session.get(self._document)
+        return json.loads(data) if data else None
+
+    def save(self, document: dict[str, Any]) -> None:
+        from kazoo.exceptions import KazooException
+
+        writing = self._session.transaction()
+        writing.check(self._term_path, version=self._term_version)
+        writing.set_data(self._document, json.dumps(document).encode())
+        try:
+            results = writing.commit()
+        except KazooException as error:
+            raise StoreAwayError(f"ZooKeeper does not take the fleet's state: {error!r}") from error
+        if any(isinstance(r, Exception) for r in results):
+            raise StoreAwayError("another orchestrator has taken over in ZooKeeper")
+
+    def close(self) -> None:
+        self._session.stop()
+        self._session.close()
+
+
+class ZooKeeperElection:
+    """ZooKeeper's lock recipe. A session that is suspended neither leads nor has lost."""
+
+    def __init__(self, session: KazooClient, root: str = ROOT) -> None:
+        from kazoo.protocol.states import KazooState
+
+        self._session = session
+        self._address = f"{root}/leader"
+        self._lock = session.Lock(f"{root}/election")
+        self._connected = True
+        self._lost = False
+
+        def heard(state: str) -> None:
+            self._connected = state == KazooState.CONNECTED
+            self._lost |= state == KazooState.LOST
+
+        session.add_listener(heard)
+
+    def win(self, url: str, stop: threading.Event) -> bool:
+        from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
+
+        while not stop.is_set():
+            try:
+                if not self._lock.acquire(timeout=0.5):
+                    continue
+                self._lost = False
+                with suppress(NoNodeError):
+                    self._session.delete(self._address)  # of a session that has not expired yet
+                self._session.create(self._address, url.encode(), ephemeral=True, makepath=True)
+                return True
+            except LockTimeout:
+                continue
+            except KazooException:
+                stop.wait(0.5)
+        return False
+
+    @property
+    def leads(self) -> bool:
+        return self._connected and not self._lost and bool(self._lock.is_acquired)
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    def resign(self) -> None:
+        from kazoo.exceptions import KazooException
+
+        try:
+            if self._session.connected:
+                self._session.delete(self._address)
+                self._lock.release()
+        except KazooException:
+            pass  # the session takes both with it
+
+
+class ZooKeeperLocator:
+    """Asks ZooKeeper who leads."""
+
+    def __init__(self, hosts: str, token: str, root: str = ROOT) -> None:
+        self._session = connect(hosts)
+        self._address = f"{root}/leader"
+        self._token = token
+
+    def url(self) -> str:
+        from kazoo.exceptions import KazooException
+
+        try:
+            data, _ = self._session.get(self._address)
+        except KazooException as error:
+            raise OrchestratorUnreachableError(
+                f"ZooKeeper knows no orchestrator at {self._address}; start one with: laxity "
+                f"fleet start --zookeeper …"
+            ) from error
+        return str(data.decode())
+
+    @property
+    def token(self) -> str:
+        return self._token
