@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow compat lint format bench java clean
+.PHONY: help demo test test-slow test-flink compat lint format bench java clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,14 @@ test: java $(STAMP) lint  ## Lint, types and all tests (this is what CI runs)
 
 test-slow: java $(STAMP)  ## The tests that CI has no time for
 	@$(BIN)/python -m pytest -m slow
+
+.venv-flink:
+	@$(PYTHON) -m venv $@
+	@$@/bin/python -m pip install --quiet 'apache-flink>=2.0,<2.4' || { rm -rf $@; exit 1; }
+
+test-flink: java $(STAMP) .venv-flink  ## The tests against a real Flink
+	@LAXITY_FLINK_HOME=$$(echo $(CURDIR)/.venv-flink/lib/python*/site-packages/pyflink) \
+	  $(BIN)/python -m pytest -m flink
 
 compat: $(STAMP) java  ## The Spark tests on every supported Spark version
 	@$(BIN)/python tools/compat.py

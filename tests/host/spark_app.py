@@ -8,10 +8,13 @@ import time
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-folder = sys.argv[1]
+folder, master = sys.argv[1:]
 spark = (
-    SparkSession.builder.master("local[2]")
+    SparkSession.builder.master(master)
     .config("spark.driver.memory", "1g")
+    .config("spark.executor.memory", "512m")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.streaming.metricsEnabled", "true")
     .config("spark.ui.enabled", "true")

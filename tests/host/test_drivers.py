@@ -314,14 +314,14 @@ def test_spark_threads_become_stream_and_task_operators() -> None:
     streams = spark.find_streams(STREAM_THREADS)
     assert [s.name for s in streams] == ["alerts", "query-deadbeef"]
     made = spark.build_deployment(
-        "s", streams, STREAM_THREADS, {31: RUN, 99: "2222"}, [t(50)], Targets({"alerts": 0.8})
+        "s", streams, STREAM_THREADS, {31: RUN, 99: "2222"}, {1: [t(50)]}, Targets({"alerts": 0.8})
     )
     found = {op.id: [thread.tid for thread in op.threads] for op in made.physical}
     assert found == {
         "s/alerts/stream#0": [1],
         "s/alerts/tasks#0": [3],
         "s/query-deadbeef/stream#0": [2],
-        "s/alerts/python": [50],
+        "s/alerts/python#1": [50],
     }
     assert made.query_by_name["alerts"].target == 0.8
 
@@ -343,6 +343,48 @@ def test_spark_gauges_become_metrics_of_both_operators() -> None:
     }
 
 
+def test_python_workers_take_after_the_queries_of_their_own_executor() -> None:
+    run = "Executor task launch worker for task 1.0 in stage 7.0 (TID {})"
+    threads = {
+        Thread(10, 11, 1, ""): run.format(1),
+        Thread(20, 21, 1, ""): run.format(2),
+        Thread(20, 22, 1, ""): run.format(3),
+    }
+    streams = [spark.Stream("a", "run-a", "a"), spark.Stream("b", "run-b", "b")]
+    workers = {
+        10: [Thread(12, 12, 1, "")],
+        20: [Thread(23, 23, 1, "")],
+        30: [Thread(31, 31, 1, "")],
+    }
+    tasks = {1: "run-a", 2: "run-a", 3: "run-b"}
+    made = spark.build_deployment("s", streams, threads, tasks, workers, Targets())
+    found = {op.id: (op.logical, [t.tid for t in op.threads]) for op in made.physical}
+    assert found == {
+        "s/a/tasks#0": (("s/a/tasks",), [11, 21]),
+        "s/b/tasks#0": (("s/b/tasks",), [22]),
+        "s/a/python#10": (("s/a/tasks",), [12]),
+        "s/a/python#20": (("s/a/tasks", "s/b/tasks"), [23]),
+    }
+
+
+def test_queries_of_a_driver_elsewhere_are_known_by_their_jobs() -> None:
+    local = spark.find_streams(STREAM_THREADS)
+    jobs = [
+        {"jobGroup": RUN, "description": f"alerts<br/>id = 0f0f-1<br/>runId = {RUN}<br/>batch = 3"},
+        {"jobGroup": "3-3", "description": "far off\nid = 77-7\nrunId = 3-3\nbatch = 3"},
+        {"jobGroup": "4-4", "description": "id = 88888888-8<br/>runId = 4-4<br/>batch = init"},
+        {"jobGroup": "mine", "description": "somebody's own job"},
+        {"jobGroup": "none"},
+    ]
+    found = spark.with_remote(local, jobs)
+    assert [(s.name, s.gauge, s.thread is None) for s in found] == [
+        ("alerts", "alerts", False),
+        ("query-deadbeef", "deadbeef-2", False),
+        ("far off", "far off", True),
+        ("query-88888888", "88888888-8", True),
+    ]
+
+
 def test_the_spark_driver_maps_tasks_to_queries_through_job_groups(server: Server) -> None:
     driver = spark.SparkDriver(url=server.url)
     base = "/api/v1/applications/app-1"
@@ -358,8 +400,35 @@ def test_the_spark_driver_maps_tasks_to_queries_through_job_groups(server: Serve
         f"{base}/jobs?status=running": [{"jobGroup": RUN, "stageIds": [7]}, {"stageIds": [9]}],
         f"{base}/stages?status=active&details=true": [stage, {"stageId": 9, "tasks": {}}],
     }
-    assert driver._tasks() == {31: RUN}
+    assert driver._tasks(driver._jobs()) == {31: RUN}
     driver.close()
+
+
+def test_a_spark_application_that_follows_another_at_its_address_is_picked_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "thread_names", lambda pid: {pid: "main"})
+    driver = spark.SparkDriver(url=server.url, pids=[os.getpid()])
+    for application in ("app-1", "app-2"):
+        server.answers = {
+            "/api/v1/applications": [{"id": application}],
+            f"/api/v1/applications/{application}/jobs?status=running": [],
+            "*": (404, ""),
+        }
+        if application == "app-2":
+            with pytest.raises(DriverError, match="app-1"):
+                driver.snapshot(0.0, frozenset())
+        assert driver.snapshot(0.0, frozenset()).deployment.queries == ()
+    driver.close()
+
+
+def test_a_listening_process_is_known_by_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert procfs.listens(os.getpid(), port)
+        assert not procfs.listens(os.getppid(), port)
+    assert not procfs.listens(os.getpid(), port)
+    assert not procfs.listens(2**22 + 1, port)
 
 
 def test_a_feed_gives_laxity_and_threads_of_this_process_and_its_workers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -15,10 +16,12 @@ from urllib.request import Request, urlopen
 import pytest
 
 from laxity.bench.flink_cluster import FlinkCluster, FlinkUnavailableError, flink_home
+from laxity.host import procfs
 from laxity.host.binding import Binding
 from laxity.host.drivers.api import Targets
 from laxity.host.drivers.flink import FlinkDriver
 from laxity.host.drivers.spark import SparkDriver
+from laxity.host.entities import Thread
 from laxity.host.errors import DriverError
 from laxity.host.fetch import ThreadedFetcher
 from laxity.host.journal import Journal
@@ -29,6 +32,7 @@ from laxity.host.notices import Notices
 from laxity.host.policies import Constant, LeastLaxity
 from laxity.host.translators import make_translator
 from laxity.host.translators.api import Tools
+from standalone import standalone
 
 KERNEL = LinuxKernel()
 T = TypeVar("T")
@@ -63,59 +67,125 @@ def tools(said: list[str]) -> Tools:
     return Tools(KERNEL, Journal(KERNEL), Notices(said.append), f"test-{os.getpid()}")
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
-    folder = tmp_path_factory.mktemp("spark")
+@contextlib.contextmanager
+def application(folder: Path, master: str) -> Iterator[tuple[int, str]]:
+    """Pid of its driver's JVM and address of its REST API."""
     script = Path(__file__).parent / "spark_app.py"
-    application = subprocess.Popen(
-        [sys.executable, str(script), str(folder)],
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder), master],
         cwd=folder,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
     )
     try:
-        assert application.stdout
-        pid, url = application.stdout.readline().split()
+        assert process.stdout
+        pid, url = process.stdout.readline().split()
         # The address may name an interface; the same server answers on this machine.
         port = re.search(r":(\d+)", url.partition("://")[2])
         assert port
         yield int(pid), f"http://localhost:{port[1]}"
     finally:
-        application.communicate()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, str]]:
+    with application(tmp_path_factory.mktemp("spark"), "local[2]") as running:
+        yield running
+
+
+def threads_of(snapshot: Snapshot, operator: str) -> list[Thread]:
+    """Of all physical operators whose id begins like this."""
+    found = (op for op in snapshot.deployment.physical if op.id.startswith(operator))
+    return [thread for op in found for thread in op.threads]
+
+
+def python_workers(snapshot: Snapshot) -> list[Thread]:
+    found = (op for op in snapshot.deployment.physical if "/python#" in op.id)
+    return [thread for op in found for thread in op.threads]
+
+
+TARGETS = Targets({"alerts": 0.5, "bulk": 3600.0})
 
 
 @pytest.mark.spark
 @needs_root
-def test_a_real_sparks_threads_are_found_and_ranked(spark: tuple[int, str]) -> None:
-    pid, url = spark
-    targets = Targets({"alerts": 0.5, "bulk": 3600.0})
-    driver = SparkDriver(url=url, pids=[pid], targets=targets, timeout=10)
-
-    def threads(snapshot: Snapshot, operator: str) -> list[int]:
-        ops = {op.id: op for op in snapshot.deployment.physical}
-        return [t.tid for t in ops[operator].threads] if operator in ops else []
-
+def test_a_real_sparks_threads_are_found_and_ranked(local_spark: tuple[int, str]) -> None:
+    pid, url = local_spark
+    driver = SparkDriver(url=url, pids=[pid], targets=TARGETS, timeout=10)
     snapshot = eventually(
         lambda: driver.snapshot(time.time(), frozenset({"latency", "target"})),
-        lambda s: threads(s, "spark/bulk/tasks#0") and s.get("latency"),
+        lambda s: threads_of(s, "spark/bulk/tasks") and python_workers(s) and s.get("latency"),
     )
     assert [q.name for q in snapshot.deployment.queries] == ["alerts", "bulk"]
     assert snapshot.get("latency")["spark/alerts/stream"] > 0
-    python = [op for op in snapshot.deployment.physical if op.id.endswith("/python")]
-    assert python
-    assert python[0].threads, "the bulk query's Python workers"
     said: list[str] = []
     binding = Binding("laxity", LeastLaxity(), make_translator("nice", tools(said)))
     loop = HostLoop([driver], [binding])
     step = loop.step()
-    (alerts,) = threads(step.snapshots["spark"], "spark/alerts/stream#0")
-    (bulk,) = threads(step.snapshots["spark"], "spark/bulk/stream#0")
-    assert KERNEL.nice(alerts) < KERNEL.nice(bulk)
+    (alerts,) = threads_of(step.snapshots["spark"], "spark/alerts/stream")
+    (bulk,) = threads_of(step.snapshots["spark"], "spark/bulk/stream")
+    assert KERNEL.nice(alerts.tid) < KERNEL.nice(bulk.tid)
     loop.close()
-    assert KERNEL.nice(alerts) == KERNEL.nice(bulk) == 0
+    assert KERNEL.nice(alerts.tid) == KERNEL.nice(bulk.tid) == 0
     assert said == []
+
+
+@pytest.mark.spark
+@needs_root
+def test_executors_in_processes_of_their_own_are_found_and_ranked(
+    local_spark: tuple[int, str], tmp_path: Path
+) -> None:
+    """A standalone worker's executor and its Python workers; beside it runs another application,
+    with task ids and query names like these, that must not be mistaken for this one."""
+    other, _ = local_spark
+    with (
+        standalone(tmp_path, workers=1, cores=2) as (master, _),
+        application(tmp_path, master) as (pid, url),
+    ):
+        driver = SparkDriver(url=url, targets=TARGETS, timeout=10)
+        snapshot = eventually(
+            lambda: driver.snapshot(time.time(), frozenset()),
+            lambda s: threads_of(s, "spark/bulk/tasks") and python_workers(s),
+        )
+        assert {t.pid for t in threads_of(snapshot, "spark/bulk/stream")} == {pid}
+        (executor,) = {t.pid for t in threads_of(snapshot, "spark/bulk/tasks")}
+        assert executor not in (pid, other)
+        assert {t.pid for t in python_workers(snapshot)} <= set(procfs.descendants(executor))
+
+        said: list[str] = []
+        translator = make_translator("nice", tools(said))
+        binding = Binding("constant", Constant({"bulk": 4.0}), translator, period=0.01)
+        loop = HostLoop([driver], [binding])
+        step = eventually(
+            loop.step,
+            lambda s: (
+                threads_of(s.snapshots["spark"], "spark/bulk/tasks")
+                and python_workers(s.snapshots["spark"])
+            ),
+        )
+        seen = step.snapshots["spark"]
+        bulk = [*threads_of(seen, "spark/bulk/"), *python_workers(seen)]
+        (alerts,) = threads_of(seen, "spark/alerts/stream")
+        assert {t.pid for t in bulk} > {pid, executor}, "driver, executor and Python workers"
+        assert {KERNEL.nice(t.tid) for t in bulk} == {-20}
+        assert KERNEL.nice(alerts.tid) == -14
+        loop.close()
+        assert {KERNEL.nice(t.tid) for t in (*bulk, alerts)} == {0}
+        assert said == []
+        driver.close()
+
+        # Seen from an executor's host alone, queries are known by the jobs they run.
+        elsewhere = SparkDriver(url=url, pids=[executor], timeout=10)
+        snapshot = eventually(
+            lambda: elsewhere.snapshot(time.time(), frozenset()),
+            lambda s: threads_of(s, "spark/bulk/tasks") and python_workers(s),
+        )
+        assert not threads_of(snapshot, "spark/bulk/stream")
+        elsewhere.close()
 
 
 DATAGEN = "'connector' = 'datagen', 'rows-per-second' = '1000'"

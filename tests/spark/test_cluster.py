@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from standalone import standalone
 
 pytestmark = pytest.mark.spark
 
@@ -49,54 +48,10 @@ class Cluster:
         return json.loads(seen[1])  # type: ignore[no-any-return]
 
 
-def _spark_class(folder: Path, name: str, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(
-            [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments],
-            env=os.environ
-            | {
-                "SPARK_HOME": str(home),
-                "SPARK_LOCAL_IP": "127.0.0.1",
-                "SPARK_DAEMON_MEMORY": "256m",
-                "SPARK_WORKER_DIR": str(folder / name),
-            },
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a worker dies together with its executors
-        )
-
-
-def _logged(folder: Path, name: str, pattern: str, seconds: float = 90) -> re.Match[str]:
-    until = time.monotonic() + seconds
-    while True:
-        text = (folder / f"{name}.log").read_text(errors="replace")
-        found = re.search(pattern, text)
-        if found:
-            return found
-        assert time.monotonic() < until, text[-3000:]
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    host = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-    started = [_spark_class(tmp_path, "master", "master.Master", *host)]
-    try:
-        url = _logged(tmp_path, "master", r"Starting Spark master at (spark://\S+)")[1]
-        size = ("--cores", str(CORES), "--memory", "1g")
-        for name in ("worker-0", "worker-1"):
-            started.append(_spark_class(tmp_path, name, "worker.Worker", *host, *size, url))
-        for name in ("worker-0", "worker-1"):
-            _logged(tmp_path, name, "Successfully registered with master")
-        yield Cluster(url, started[1:], tmp_path)
-    finally:
-        for process in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    with standalone(tmp_path, workers=2, cores=CORES) as (url, workers):
+        yield Cluster(url, workers, tmp_path)
 
 
 def test_order_and_caps_hold(cluster: Cluster) -> None:

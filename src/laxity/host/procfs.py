@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from laxity.host.entities import Thread
@@ -87,18 +87,52 @@ def find_processes(pattern: str | re.Pattern[str]) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """Children and theirs, parents first."""
+    return families([pid])[pid]
+
+
+def families(pids: Iterable[int]) -> dict[int, list[int]]:
+    """The descendants of each, in one look at all processes."""
     children: dict[int, list[int]] = {}
     for other in processes():
         stat = thread_stat(other, other)
         if stat is not None:
             children.setdefault(stat.parent, []).append(other)
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        below = children.get(waiting.pop(), [])
-        found += below
-        waiting += below
-    return found
+    families: dict[int, list[int]] = {}
+    for pid in pids:
+        found = families[pid] = []
+        waiting = [pid]
+        while waiting:
+            below = children.get(waiting.pop(), [])
+            found += below
+            waiting += below
+    return families
+
+
+_LISTENING = "0A"
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether the process serves this TCP port, in whichever network namespace it lives."""
+    sockets = set()
+    try:
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/{pid}/net/{table}") as file:
+                for fields in map(str.split, file):
+                    if fields[3] == _LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                        sockets.add(f"socket:[{fields[9]}]")
+        opened = f"/proc/{pid}/fd"
+        return bool(sockets) and any(
+            _link(f"{opened}/{fd}") in sockets for fd in os.listdir(opened)
+        )
+    except OSError:
+        return False
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # closed in between
 
 
 def boot_id() -> str:

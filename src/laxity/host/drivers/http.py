@@ -22,6 +22,7 @@ class RestClient:
                 f"{url!r} is not an address of an engine; write http://host:port"
             )
         self.url = url.rstrip("/")
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
         self._base = parts.path.rstrip("/")
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else (http.client.HTTPConnection)

@@ -2,7 +2,8 @@
 
 Threads that work for a query: its stream thread in the driver (plans every micro-batch), its task
 threads in executors on this host, and the executors' Python workers. Task threads come from a
-pool and change their name, and so their query, with every task.
+pool and change their name, and so their query, with every task. The driver may live on another
+host: its queries are then known by the jobs they run.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ _STREAM = re.compile(
     r"^stream execution thread for (?:(?P<name>.+?) )?\[id = (?P<id>[^,]+), runId = (?P<run>[^\]]+)"
 )
 _TASK = re.compile(r"^Executor task launch worker for task .*\(TID (?P<task>\d+)\)")
+_DESCRIPTION = re.compile(
+    r"(?:(?P<name>.+?)(?:<br/>|\n))?\s*id = (?P<id>[\w-]+)(?:<br/>|\n)runId = (?P<run>[\w-]+)"
+)
+"""What Structured Streaming writes into the description of a micro-batch's jobs."""
+_APPLICATION = re.compile(r"--app-id (\S+)")
+"""On the command line of every executor, whoever manages the cluster."""
 _GAUGE = re.compile(r"\.spark\.streaming\.(?P<query>.+)\.(?P<metric>[\w-]+)$")
 
 _METRICS: Mapping[str, tuple[str, float]] = {
@@ -47,19 +54,25 @@ _METRICS: Mapping[str, tuple[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A running query. `gauge` is its name in Spark's metrics."""
+    """A running query. `gauge` is its name in Spark's metrics; no thread if the driver is on
+    another host."""
 
     name: str
     run: str
     gauge: str
-    thread: Thread
+    thread: Thread | None = None
 
 
 class SparkDriver:
     """Each query has two operators: `stream` (its micro-batches are planned) and `tasks`.
 
-    Python workers serve whichever query has tasks: they are one physical operator fused from the
-    `tasks` of all queries that run some, and so take the highest of their priorities.
+    Python workers serve whichever query has tasks in their executor: an executor's workers are
+    one physical operator fused from the `tasks` of those queries, and so take the highest of
+    their priorities.
+
+    Of all Spark JVMs of this host only those of the application at `url` count, since task ids
+    are unique in one application only: its executors, which name it on their command line, and
+    its driver, which listens at `url`. `pids` names them instead.
     """
 
     def __init__(
@@ -78,10 +91,18 @@ class SparkDriver:
         self._pids = tuple(pids)
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
+        self._workers = ProcessFinder(_PYTHON_WORKER.pattern)
         self._application: str | None = None
 
     def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
-        pids = self._pids or self._finder.find()
+        try:
+            return self._snapshot(now, wanted)
+        except DriverError:
+            self._application = None  # whoever answers next may be another application
+            raise
+
+    def _snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
+        pids = self._pids or self._own_processes()
         threads: dict[Thread, str] = {}
         for pid in pids:
             names = thread_names(pid)
@@ -89,10 +110,11 @@ class SparkDriver:
             threads |= {t: names[t.tid] for t in found if t.tid in names}
         if not threads:
             raise DriverError(f"no Spark JVM of engine {self.name!r} runs on this host")
-        streams = find_streams(threads)
-        run_of_task = self._tasks() if streams else {}
+        jobs = self._jobs()
+        streams = with_remote(find_streams(threads), jobs)
+        run_of_task = self._tasks(jobs) if jobs else {}
         deployment = build_deployment(
-            self.name, streams, threads, run_of_task, _python_workers(pids), self._targets
+            self.name, streams, threads, run_of_task, self._python_workers(pids), self._targets
         )
         raw = common_metrics(deployment, wanted)
         asked = {m: _METRICS[m] for m in wanted if m in _METRICS}
@@ -101,18 +123,39 @@ class SparkDriver:
             raw |= gauge_values(self.name, streams, gauges, asked)
         return Snapshot(deployment, now, raw)
 
-    def _tasks(self) -> dict[int, str]:
-        """Running task → the run id of its query, which Spark keeps as the job group."""
-        base = f"/api/v1/applications/{self._app()}"
-        group_of = {
-            stage: job["jobGroup"]
-            for job in self._rest.json(f"{base}/jobs?status=running")
-            if "jobGroup" in job
-            for stage in job["stageIds"]
+    def _own_processes(self) -> list[int]:
+        application = self._app()
+        found = []
+        for pid in self._finder.find():
+            named = _APPLICATION.search(procfs.command_line(pid))
+            if named[1] == application if named else procfs.listens(pid, self._rest.port):
+                found.append(pid)
+        return found
+
+    def _python_workers(self, pids: Iterable[int]) -> dict[int, list[Thread]]:
+        """Executor → the threads of its Python workers and of the daemon that forks them."""
+        workers = set(self._workers.find())
+        if not workers:
+            return {}
+        return {
+            pid: [s.thread for child in below if child in workers for s in procfs.threads_of(child)]
+            for pid, below in procfs.families(pids).items()
         }
+
+    def _jobs(self) -> list[Mapping[str, Any]]:
+        """Running jobs of streaming queries: those have their run id as their job group."""
+        jobs = self._rest.json(f"/api/v1/applications/{self._app()}/jobs?status=running")
+        return [job for job in jobs if "jobGroup" in job]
+
+    def _tasks(self, jobs: Iterable[Mapping[str, Any]]) -> dict[int, str]:
+        """Running task → the run id of its query."""
+        group_of = {stage: job["jobGroup"] for job in jobs for stage in job["stageIds"]}
+        stages = self._rest.json(
+            f"/api/v1/applications/{self._app()}/stages?status=active&details=true"
+        )
         return {
             task["taskId"]: group_of[stage["stageId"]]
-            for stage in self._rest.json(f"{base}/stages?status=active&details=true")
+            for stage in stages
             if stage["stageId"] in group_of
             for task in stage.get("tasks", {}).values()
             if task.get("status") == "RUNNING"
@@ -132,13 +175,26 @@ class SparkDriver:
 
 def find_streams(threads: Mapping[Thread, str]) -> list[Stream]:
     found = []
-    for thread, name in threads.items():
-        match = _STREAM.match(name)
+    for thread in sorted(threads):
+        match = _STREAM.match(threads[thread])
         if match:
-            query_id = match["id"]
-            shown = match["name"] or f"query-{query_id[:8]}"
-            found.append(Stream(shown, match["run"], match["name"] or query_id, thread))
-    return sorted(found, key=lambda stream: (stream.name, stream.thread))
+            found.append(_stream(match, thread))
+    return sorted(found, key=lambda stream: stream.name)
+
+
+def with_remote(local: list[Stream], jobs: Iterable[Mapping[str, Any]]) -> list[Stream]:
+    """Also the queries whose driver is elsewhere, while they run jobs."""
+    by_run = {stream.run: stream for stream in local}
+    for job in jobs:
+        match = _DESCRIPTION.match(job.get("description") or "")
+        if match and match["run"] == job["jobGroup"] and match["run"] not in by_run:
+            by_run[match["run"]] = _stream(match)
+    return list(by_run.values())
+
+
+def _stream(match: re.Match[str], thread: Thread | None = None) -> Stream:
+    shown = match["name"] or f"query-{match['id'][:8]}"
+    return Stream(shown, match["run"], match["name"] or match["id"], thread)
 
 
 def build_deployment(
@@ -146,7 +202,7 @@ def build_deployment(
     streams: Iterable[Stream],
     threads: Mapping[Thread, str],
     run_of_task: Mapping[int, str],
-    workers: Iterable[Thread],
+    workers: Mapping[int, Iterable[Thread]],
     targets: Targets,
 ) -> Deployment:
     tasks_of: dict[str, list[Thread]] = {}
@@ -157,22 +213,28 @@ def build_deployment(
     queries: list[Query] = []
     logical: list[LogicalOperator] = []
     physical: list[PhysicalOperator] = []
-    working: list[tuple[str, str]] = []
+    working: dict[int, list[LogicalOperator]] = {}
+    """Executor → the `tasks` that run in it."""
     for stream in streams:
         query = stream.name
         queries.append(Query(query, engine, targets.of(query)))
-        plan, tasks = (entity_id(engine, query, op) for op in ("stream", "tasks"))
-        logical += [LogicalOperator(plan, query, (tasks,)), LogicalOperator(tasks, query)]
-        physical.append(PhysicalOperator(f"{plan}#0", query, (plan,), (stream.thread,)))
+        tasks = LogicalOperator(entity_id(engine, query, "tasks"), query)
+        plan = LogicalOperator(entity_id(engine, query, "stream"), query, (tasks.id,))
+        logical += [plan, tasks]
+        if stream.thread is not None:
+            physical.append(PhysicalOperator(f"{plan.id}#0", query, (plan.id,), (stream.thread,)))
         running = tuple(sorted(tasks_of.get(stream.run, ())))
         if running:
-            physical.append(PhysicalOperator(f"{tasks}#0", query, (tasks,), running))
-            working.append((query, tasks))
-    workers = tuple(workers)
-    if workers and working:
-        shared = entity_id(engine, working[0][0], "python")
-        fused = tuple(tasks for _, tasks in working)
-        physical.append(PhysicalOperator(shared, working[0][0], fused, workers))
+            physical.append(PhysicalOperator(f"{tasks.id}#0", query, (tasks.id,), running))
+            for pid in {thread.pid for thread in running}:
+                working.setdefault(pid, []).append(tasks)
+    for pid, served in working.items():
+        serving = tuple(workers.get(pid, ()))
+        if serving:
+            first = served[0].query
+            shared = entity_id(engine, first, f"python#{pid}")
+            fused = tuple(tasks.id for tasks in served)
+            physical.append(PhysicalOperator(shared, first, fused, serving))
     return Deployment(engine, tuple(queries), tuple(logical), tuple(physical))
 
 
@@ -198,16 +260,6 @@ def gauge_values(
             for operator in ("stream", "tasks")
         }
     return values
-
-
-def _python_workers(pids: Iterable[int]) -> list[Thread]:
-    return [
-        stat.thread
-        for pid in pids
-        for child in procfs.descendants(pid)
-        if _PYTHON_WORKER.search(procfs.command_line(child))
-        for stat in procfs.threads_of(child)
-    ]
 
 
 Feed = Callable[[], Mapping[str, tuple[float, Iterable[int]]]]
