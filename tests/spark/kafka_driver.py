@@ -113,7 +113,10 @@ def keyed(frame: DataFrame) -> DataFrame:
     )
     return frame.select(
         sf.concat_ws("-", "topic", "partition", "offset").alias("key"),
-        sf.concat(sf.col("value").cast("string"), sf.coalesce(slow, sf.lit(""))).alias("value"),
+        sf.concat(
+            sf.col("value").cast("string"),
+            sf.replace(sf.coalesce(slow, sf.lit("")), sf.lit("null"), sf.lit("")),
+        ).alias("value"),
     )
 
 
