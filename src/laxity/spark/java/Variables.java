@@ -285,17 +285,16 @@ public final class Variables extends org.apache.spark.sql.catalyst.rules.Rule {
 
   /** What the query whose batch this thread plans has been told; nothing outside of one. */
   private static Map valuesHere() {
-    SparkContext context = (SparkContext) SparkContext.getActive().get();
-    String id = context.getLocalProperty("sql.streaming.queryId");
-    if (id == null || sharedState == null) return Collections.EMPTY_MAP;
     try {
+      String id = ((SparkContext) Reflect.call(sharedState, "sparkContext")).getLocalProperty("sql.streaming.queryId");
+      if (id == null) return Collections.EMPTY_MAP;
       Map running = (Map) Reflect.call(sharedState, "activeStreamingQueries");
       Object execution = running.get(UUID.fromString(id));
       return execution == null ? Collections.EMPTY_MAP : chosen(execution).values;
     } catch (RuntimeException error) {
       throw error;
     } catch (Exception error) {
-      throw new IllegalStateException("the variables of query " + id + " cannot be read: " + error, error);
+      throw new IllegalStateException("the variables of a query cannot be read: " + error, error);
     }
   }
 
