@@ -14,13 +14,15 @@ from laxity._version import __version__
 from laxity.pipeline import query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from laxity.core.policies import Policy
     from laxity.spark import Laxity
+    from laxity.spark.control import Function
     from laxity.spark.recorder import Recorder
 
-__all__ = ["__version__", "attach", "query", "record"]
+__all__ = ["__version__", "attach", "function", "query", "record", "variable"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
@@ -35,3 +37,17 @@ def record(path: str | Path) -> Recorder:
     from laxity.spark import current
 
     return current().record(path)
+
+
+def variable(name: str, default: Any, type: str | None = None) -> Any:  # noqa: A002
+    """A column whose value `lx.control(query).set(...)` changes while the query runs."""
+    from laxity.spark.control import variable
+
+    return variable(name, default, type)
+
+
+def function(name: str, *takes: str, returns: str, **versions: Callable[..., Any]) -> Function:
+    """A function of columns whose version `lx.control(query).set(...)` swaps."""
+    from laxity.spark.control import function
+
+    return function(name, *takes, returns=returns, **versions)

@@ -54,7 +54,7 @@ public final class Boundary {
 
   // From Python.
 
-  public void raise(double lease) {
+  public void block(double lease) {
     synchronized (lock) {
       raised = true;
       expired = false;
@@ -64,7 +64,7 @@ public final class Boundary {
   }
 
   /** The batch that will run next once the query stands at the barrier; -1 if it does not within the time. */
-  public long await(long millis) throws InterruptedException {
+  public long standing(long millis) throws InterruptedException {
     long end = System.currentTimeMillis() + millis;
     synchronized (lock) {
       while (!parked) {
