@@ -14,14 +14,17 @@ from laxity._version import __version__
 from laxity.pipeline import query
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from laxity.core.policies import Policy
     from laxity.server.serving import Server
     from laxity.spark import Laxity
+    from laxity.spark.control import Function
     from laxity.spark.recorder import Recorder
 
 __all__ = ["__version__", "attach", "query", "record", "serve"]
+__all__ = ["__version__", "attach", "function", "query", "record", "variable"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
@@ -44,3 +47,15 @@ def serve(laxity: Laxity, address: str = "127.0.0.1:8642", *, token: str | None 
     from laxity.spark.service import SparkService
 
     return Server(SparkService(laxity), address, token=token).start()
+def variable(name: str, default: Any, type: str | None = None) -> Any:  # noqa: A002
+    """A column whose value `lx.control(query).set(...)` changes while the query runs."""
+    from laxity.spark.control import variable
+
+    return variable(name, default, type)
+
+
+def function(name: str, *takes: str, returns: str, **versions: Callable[..., Any]) -> Function:
+    """A function of columns whose version `lx.control(query).set(...)` swaps."""
+    from laxity.spark.control import function
+
+    return function(name, *takes, returns=returns, **versions)

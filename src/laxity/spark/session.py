@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from laxity.spark.control.query import QueryControl
+
 _attached: list[Laxity] = []
 
 
@@ -93,6 +95,8 @@ class Laxity:
         self._lock = threading.RLock()
         self._detached = False
         self._recorders: list[Recorder] = []
+        self._started: dict[str, tuple[DataStreamWriter, dict[str, Any], Query]] = {}
+        self._controls: dict[str, QueryControl] = {}
         self._loop = Loop(self._tick, settings.period, self._clock)
         self._bridge.install()
         try:
@@ -145,7 +149,40 @@ class Laxity:
         except BaseException:
             query.stop()
             raise
-        return Query(self, name, query.id, query)
+        handle = Query(self, name, query.id, query)
+        known = self._started.get(name)
+        if known is not None and known[0] is writer:  # started again by restart(): one handle
+            handle = known[2]
+            handle._query = query
+        arguments = dict(target=target, tenant=tenant, **override)
+        self._started[name] = writer, arguments, handle
+        return handle
+
+    def control(self, name: str) -> QueryControl:
+        """Change a running query between two of its batches; see docs/control-on-spark.md."""
+        from laxity.spark.control.query import QueryControl  # it needs networkx, we do not
+
+        model = self.model(name)
+        with self._lock:
+            if model.name not in self._controls:
+                self._controls[model.name] = QueryControl(self, model.name)
+            return self._controls[model.name]
+
+    def can_restart(self, name: str) -> bool:
+        return name in self._started
+
+    def restart(self, name: str) -> Query:
+        """Start a stopped query again as `start` was asked to; its handle goes on."""
+        writer, arguments, _ = self._started[name]
+        model = self.model(name)
+        arguments |= {"target": model.target, "tenant": model.tenant}
+        return self.start(writer, name=name, **arguments)
+
+    def streaming_query(self, name: str, query_id: str) -> Any:
+        """PySpark's object of the query's present run, or of its last."""
+        if name in self._started:
+            return self._started[name][2].streaming_query
+        return self._spark.streams.get(query_id)
 
     def query(self, name: str) -> Query:
         """The handle of a query that runs, also of one started the ordinary way."""

@@ -36,8 +36,16 @@ public final class GateClock implements Clock {
   }
 
   public long waitTillTime(long target) {
-    stock.waitTillTime(target);
-    pass();
+    if (retired) {
+      stock.waitTillTime(target);
+    } else {
+      try {
+        Boundary.of(stream.id).waitUntil(stream, target);
+      } catch (InterruptedException stop) {
+        Platform.throwException(stop);
+      }
+      pass();
+    }
     return stock.getTimeMillis();
   }
 
@@ -45,6 +53,10 @@ public final class GateClock implements Clock {
     if (retired) return;
     try {
       gate.pass(stream);
+      while (!retired && Boundary.of(stream.id).reached(stream)) {
+        stream.lastRead = stream.arrival; // what arrived while it stood there has waited since then
+        gate.pass(stream);
+      }
     } catch (InterruptedException stop) {
       Platform.throwException(stop); // stop() interrupts; Spark knows the exception by its type
     }

@@ -211,6 +211,7 @@ public final class Hub {
   /** Put back clocks and limits; the pool and the slots are put back by their own. */
   public void release() throws Exception {
     decisions = new Decisions("", 0);
+    Boundary.releaseAll();
     List all = new ArrayList(streams.values());
     for (int i = 0; i < all.size(); i++) {
       Stream stream = (Stream) all.get(i);
