@@ -93,11 +93,9 @@ class Fleet:
         each = DEPLOYED // NODES
         place = np.repeat(np.arange(NODES), each)
         slot = np.tile(np.arange(each), NODES)
-        if setup.even or setup.external:
-            active = slot < 70
-        else:
-            # A fifth everywhere, and from the beginning of the run all of them on five nodes.
-            active = (slot < each // 5) | (place < HOT)
+        # A fifth everywhere, and from the beginning of the run all of them on five nodes.
+        uneven = (slot < each // 5) | (place < HOT)
+        active = slot < 70 if setup.even or setup.external else uneven
         self.place = place[active]
         self.count = int(active.sum())
         self.phase = self._rng.uniform(0, SEASON * STEP, self.count)
@@ -158,7 +156,8 @@ class Fleet:
         result.deviation.append(float(delay.std()))
         result.use.append(use)
         result.counts.append(len(result.migrations))
-        return np.minimum(asked / self.capacity, 4.0)
+        load: Array = np.minimum(asked / self.capacity, 4.0)
+        return load
 
     def _round(self, now: float, asked: Array) -> None:
         shape = self._score.shape

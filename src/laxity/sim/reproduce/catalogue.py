@@ -49,7 +49,8 @@ def experiments() -> dict[str, Experiment]:
 
 
 def choose(names: list[str]) -> list[Experiment]:
-    """The experiments of those names. "all" are Cameo's, "neptune" are Neptune's; "7" and "8" are all their parts."""
+    """The experiments of those names. "all" are Cameo's, "neptune" are Neptune's;
+    "7" and "8" are all their parts."""
     known = experiments()
     chosen: dict[str, Experiment] = {}
     for name in names:
