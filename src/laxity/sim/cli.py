@@ -60,7 +60,8 @@ def simulate(
 
 def reproduce(
     names: Annotated[
-        list[str], typer.Argument(help="Figures of the Cameo paper: 1, 4, 8a, 8, ... or all.")
+        list[str],
+        typer.Argument(help="Figures of Cameo: 1, 4, 8a, ... or all; Neptune: n4, ... or neptune."),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer points, shorter runs.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for plots and CSV files.")] = _OUT,
@@ -70,7 +71,7 @@ def reproduce(
     seed: Annotated[int, typer.Option(help="The same seed gives the same results.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not tables.")] = False,
 ) -> None:
-    """Run an experiment of the Cameo paper and set its figures beside ours."""
+    """Run an experiment of the Cameo or the Neptune paper and set its figures beside ours."""
     import os
 
     from rich.console import Console

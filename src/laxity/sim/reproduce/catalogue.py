@@ -11,6 +11,10 @@ from laxity.sim.reproduce import (
     example,
     knowledge,
     multi,
+    example,
+    knowledge,
+    multi,
+    neptune,
     overhead,
     shares,
     single,
@@ -50,23 +54,27 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 def experiments() -> dict[str, Experiment]:
     modules = (shares, example, single, multi, bursts, knowledge, overhead, checks, chi, chi_adapts)
+    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks, neptune)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
-    return {name: found[name] for name in (*_ORDER, "speed", "sensitivity")}
+    return {name: found[name] for name in (*_ORDER, "speed", "sensitivity", *neptune.NAMES)}
 
 
 def choose(names: list[str]) -> list[Experiment]:
-    """The experiments of those names. "all" are the paper's; "7" and "8" are all their parts."""
+    """The experiments of those names. "all" are Cameo's, "neptune" are Neptune's;
+    "7" and "8" are all their parts."""
     known = experiments()
     chosen: dict[str, Experiment] = {}
     for name in names:
         wanted = name.lower().removeprefix("figure").removeprefix("fig").strip(" -_.")
         if wanted == "all":
             matching = list(_ORDER)
+        elif wanted == "neptune":
+            matching = list(neptune.NAMES)
         else:
             matching = [n for n in known if n == wanted or (n[:-1] == wanted and n[-1] in "abc")]
         if not matching:
             raise UnknownExperimentError(
-                f"no experiment is named {name!r}; there are all, {', '.join(known)}"
+                f"no experiment is named {name!r}; there are all, neptune, {', '.join(known)}"
             )
         chosen |= {n: known[n] for n in matching}
     return list(chosen.values())
