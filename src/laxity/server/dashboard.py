@@ -122,7 +122,7 @@ def _query_view() -> html.Section:
             html.Div(
                 [
                     html.Label("Target", htmlFor="target"),
-                    dcc.Input(id="target", type="text", placeholder="800ms", debounce=True),
+                    dcc.Input(id="target", type="text", placeholder="800ms"),
                     html.Button("Set", id="target-set", className="primary"),
                     html.Button("Best effort", id="target-none"),
                     html.Button("Pause", id="pause"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -156,9 +157,15 @@ def _started(query: QueryView) -> str:
     return f"{query.name} runs with a target of {format_duration(query.target)}"
 
 
+_PYTHON_ERROR = re.compile(r"(?!java\.|org\.|scala\.)[\w.]*(Error|Exception|Interrupt): ")
+
+
 def first_line(text: str) -> str:
-    """What a stranger may see of an error: its first line, without a trace."""
-    line = text.strip().splitlines()[0] if text.strip() else "for a reason Spark did not give"
+    """What a stranger may see of an error: what it says, without a trace."""
+    lines = text.strip().splitlines() or ["for a reason Spark did not give"]
+    # A user's function that failed is wrapped by Spark; what it said itself is the last of it.
+    own = [line for line in lines if _PYTHON_ERROR.match(line)]
+    line = own[-1] if own else lines[0]
     return line if len(line) <= 300 else line[:299] + "…"
 
 
