@@ -51,6 +51,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.wait()
 
 
+@pytest.mark.slow
 def test_a_standby_takes_over_with_what_zookeeper_kept(
     zookeeper: str, fleet_of: Callable[..., Fleet]
 ) -> None:
