@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from laxity.spark.control import Function
     from laxity.spark.recorder import Recorder
 
-__all__ = ["__version__", "attach", "query", "record", "serve"]
-__all__ = ["__version__", "attach", "function", "query", "record", "variable"]
+__all__ = ["__version__", "attach", "function", "query", "record", "serve", "variable"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
@@ -47,6 +46,8 @@ def serve(laxity: Laxity, address: str = "127.0.0.1:8642", *, token: str | None 
     from laxity.spark.service import SparkService
 
     return Server(SparkService(laxity), address, token=token).start()
+
+
 def variable(name: str, default: Any, type: str | None = None) -> Any:  # noqa: A002
     """A column whose value `lx.control(query).set(...)` changes while the query runs."""
     from laxity.spark.control import variable

@@ -1,4 +1,3 @@
-"""Does memory stay flat? `laxity run` on its own example, scraped every second, as long as told.
 """Does memory stay flat? `laxity run` on its own example, scraped every second, for long.
 
 Prints the resident memory of the Python process and of the driver's JVM: the median of the second

@@ -11,9 +11,6 @@ from laxity.sim.reproduce import (
     example,
     knowledge,
     multi,
-    example,
-    knowledge,
-    multi,
     neptune,
     overhead,
     shares,
@@ -53,8 +50,8 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 
 def experiments() -> dict[str, Experiment]:
-    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks, chi, chi_adapts)
-    modules = (shares, example, single, multi, bursts, knowledge, overhead, checks, neptune)
+    cameo = (shares, example, single, multi, bursts, knowledge, overhead, checks)
+    modules = (*cameo, chi, chi_adapts, neptune)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
     return {name: found[name] for name in (*_ORDER, "speed", "sensitivity", *neptune.NAMES)}
 
