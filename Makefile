@@ -62,8 +62,9 @@ format: $(STAMP)  ## Format the code and apply safe fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP)  ## Measure: the cost of the core
+bench: java $(STAMP)  ## Measure: the contests against stock Spark, and the cost of the core (about an hour)
 	@$(BIN)/laxity bench core
+	@for mix in standard overload bursts heavy; do $(BIN)/laxity bench $$mix || exit 1; done
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
