@@ -23,6 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sim": {"core", "control", "fleet", *SHARED},
     "control": {"core", *SHARED},
     "fleet": {"core", "control", *SHARED},
+    "server": {"core", *SHARED},
 }
 """Packages not listed may import any other but `bench`, which only the command line reaches."""
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from laxity.core.policies import Policy
+    from laxity.server.serving import Server
     from laxity.spark import Laxity
     from laxity.spark.recorder import Recorder
 
-__all__ = ["__version__", "attach", "query", "record"]
+__all__ = ["__version__", "attach", "query", "record", "serve"]
 
 
 def attach(spark: Any, policy: str | Policy = "llf", **settings: Any) -> Laxity:
@@ -35,3 +36,11 @@ def record(path: str | Path) -> Recorder:
     from laxity.spark import current
 
     return current().record(path)
+
+
+def serve(laxity: Laxity, address: str = "127.0.0.1:8642", *, token: str | None = None) -> Server:
+    """Dashboard, REST API and metrics of an attached application; `stop()` ends it."""
+    from laxity.server.serving import Server
+    from laxity.spark.service import SparkService
+
+    return Server(SparkService(laxity), address, token=token).start()

@@ -17,6 +17,8 @@ from laxity import __version__
 from laxity.core.errors import LaxityError
 
 _COMMAND_MODULES: tuple[str, ...] = (
+    "laxity.spark.cli",
+    "laxity.server.cli",
     "laxity.bench.cli",
     "laxity.sim.cli",
     "laxity.host.cli",

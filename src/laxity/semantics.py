@@ -91,10 +91,10 @@ class Semantics:
         """May its batches be held back and resized? Not where the trigger promises otherwise."""
         return self.trigger not in _HANDS_OFF
 
-    def describe(self) -> str:
-        """A few lines for people."""
+    def facts(self) -> list[tuple[str, str]]:
+        """What was read, as (label, text)."""
         watermarks = (f"{name} − {format_duration(delay)}" for name, delay in self.watermark_delays)
-        rows = [
+        return [
             ("results leave", _when(self.window)),
             ("output mode", self.output_mode),
             ("windows", "; ".join(map(str, self.windows))),
@@ -104,7 +104,10 @@ class Semantics:
             ("sink", self.sink),
             ("trigger", self.trigger),
         ]
-        lines = [f"{label:<14} {text or '–'}" for label, text in rows]
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        lines = [f"{label:<14} {text or '–'}" for label, text in self.facts()]
         return "\n".join([*lines, *(f"· {note}" for note in self.notes)])
 
 

@@ -378,9 +378,21 @@ def test_limits_grow_and_go_when_nobody_urgent_is_left() -> None:
     assert seen[6] is None
 
 
-def test_a_query_that_cannot_keep_up_is_not_cut_further() -> None:
+def test_a_query_that_cannot_keep_up_gets_larger_batches_up_to_twenty_quanta() -> None:
     sizer = BatchSizer(quantum=0.1, unit="rows", limit=1000)
-    assert sizer.after_batch(rows=1000, longest_task=0.5, backlog=True, constrained=True) is None
+    for longest, limit in ((0.5, 2000), (1.0, 4000), (2.0, None), (4.0, 2000)):
+        behind = sizer.after_batch(
+            rows=sizer.limit, longest_task=longest, backlog=True, constrained=True
+        )
+        assert behind == limit
+
+
+def test_a_batch_is_never_made_so_small_that_it_mostly_pays_its_fixed_cost() -> None:
+    sizer = BatchSizer(quantum=0.1, unit="rows", limit=1000)
+    cut = sizer.after_batch(
+        rows=1000, longest_task=0.2, backlog=False, constrained=True, worthwhile=800
+    )
+    assert cut == 800
 
 
 @given(
@@ -409,7 +421,7 @@ def test_a_limit_is_never_nonsense(
         if unit is None:
             assert changed is None
         if before and sizer.limit:
-            assert before // 2 <= sizer.limit <= before * 2
+            assert min(before, rows) // 2 <= sizer.limit <= before * 2
 
 
 # The controller.

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from laxity.bench import contest_cli
+
 bench = typer.Typer(help="Measure Laxity on this machine.", no_args_is_help=True)
 
 JsonFile = Annotated[
@@ -15,6 +17,7 @@ JsonFile = Annotated[
 
 
 def register(app: typer.Typer) -> None:
+    contest_cli.register(bench)
     app.add_typer(bench, name="bench")
     app.command()(demo)
 
@@ -43,6 +46,38 @@ def spark(
     run(seconds=seconds, json=json)
 
 
+@bench.command()
+def server(
+    json: JsonFile = None,
+    clients: Annotated[int, typer.Option(min=1, help="Dashboards that look.")] = 200,
+    queries: Annotated[int, typer.Option(min=1, help="Queries they look at.")] = 20,
+    seconds: Annotated[float, typer.Option(min=1, help="Measured seconds a setting.")] = 20.0,
+) -> None:
+    """What dashboards and a scrape cost the process that serves them."""
+    from laxity.bench.server_load import run
+
+    run(clients=clients, seconds=seconds, queries=queries, json=json)
+
+
+@bench.command()
+def soak(
+    json: JsonFile = None,
+    minutes: Annotated[float, typer.Option(min=0.5, help="How long.")] = 60.0,
+) -> None:
+    """Run the example for an hour under a scrape a second: does memory stay flat?"""
+    from laxity.bench.soak import run
+
+    run(minutes=minutes, json=json)
+
+
+@bench.command()
+def fleet(json: JsonFile = None) -> None:
+    """What the fleet level costs a node, and how long planning a large fleet takes."""
+    from laxity.bench.fleet_cost import run
+
+    run(json=json)
+
+
 def demo(
     json: JsonFile = None,
     alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,
@@ -63,6 +98,7 @@ def demo(
 
         virtual_demo.run(seed=1, json=json)
         return
-    from laxity.bench.demo import Mix, run
+    from laxity.bench.demo import run
+    from laxity.bench.mixes import Mix
 
-    run(Mix(alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)
+    run(Mix("demo", alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)

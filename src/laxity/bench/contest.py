@@ -1,19 +1,26 @@
-"""Runs the same tenants in several modes, each in a process of its own, and compares."""
+"""Runs tenants in one mode, in a process and a JVM of their own."""
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
+import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from laxity.bench.modes import Mode
 from laxity.bench.tenants import Tenant
 from laxity.core.errors import LaxityError
+
+CORES = 2
+SLACK = 60.0
+"""Seconds for which rows go on arriving after the measurement, so that nothing runs dry in it."""
 
 
 class ContestError(LaxityError, RuntimeError):
@@ -21,24 +28,32 @@ class ContestError(LaxityError, RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
-    """`laxity` holds the options of attach(), or is None for stock Spark."""
+class Plan:
+    """What a worker process is to do."""
 
-    name: str
-    conf: dict[str, str] = field(default_factory=dict)
-    laxity: dict[str, Any] | None = None
+    mode: Mode
+    tenants: tuple[Tenant, ...]
+    warmup: float
+    seconds: float
+    cores: int = CORES
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     mode: str
     answers: list[tuple[str, float, float]]
-    """(tenant, seconds into the run, latency) of the latency-sensitive results."""
+    """(tenant, seconds into the run at which the last needed event arrived, latency) of the
+    latency-sensitive results. What had not left at the end counts with the time it had waited."""
     bulk_rows_per_second: float
+    bulk_offered: float
     cpu_cores: float
+    """CPU of the driver, its JVM and its Python workers, in cores."""
     batches: dict[str, int]
     target: float
-    details: dict[str, Any]
+    spark: str
+    loop_share: float | None
+    """CPU of Laxity's own loop, in cores; None where it is not attached."""
+    notes: list[str]
 
     @property
     def latencies(self) -> list[float]:
@@ -49,31 +64,25 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
     @property
+    def spread(self) -> float:
+        """Standard deviation of latency."""
+        return statistics.pstdev(self.latencies) if self.answers else 0.0
+
+    @property
     def met(self) -> float:
         ordered = self.latencies
         return sum(x <= self.target for x in ordered) / len(ordered) if ordered else 0.0
 
+    @property
+    def all_batches(self) -> int:
+        return sum(self.batches.values())
 
-def run_mode(
-    mode: Mode,
-    tenants: list[Tenant],
-    *,
-    warmup: float,
-    seconds: float,
-    master: str = "local[2]",
-    on_progress: Callable[[float], None] = lambda elapsed: None,
-) -> Outcome:
+
+def run_plan(plan: Plan, *, on_progress: Callable[[float], None] = lambda elapsed: None) -> Outcome:
     """`on_progress` is told the seconds done, of warm-up and measurement together."""
-    plan = asdict(mode) | {
-        "mode": mode.name,
-        "tenants": [asdict(t) for t in tenants],
-        "warmup": warmup,
-        "seconds": seconds,
-        "master": master,
-    }
     with tempfile.TemporaryDirectory(prefix="laxity-plan-") as folder:
-        file = Path(folder, "plan.json")
-        file.write_text(json.dumps(plan))
+        file = Path(folder, "plan")
+        file.write_bytes(pickle.dumps(plan))
         errors = Path(folder, "stderr.txt")
         with (
             errors.open("w") as stderr,
@@ -91,16 +100,9 @@ def run_mode(
                 worker.terminate()
         if outcome is None:
             last = errors.read_text().strip().splitlines()[-1:] or ["no output"]
-            raise ContestError(f"mode {mode.name!r} ended without an outcome: {last[0]}")
-    return Outcome(
-        mode=mode.name,
-        answers=[(t, at, latency) for t, at, latency in outcome.pop("answers")],
-        bulk_rows_per_second=outcome.pop("bulk_rows_per_second"),
-        cpu_cores=outcome.pop("cpu_cores"),
-        batches=outcome.pop("batches"),
-        target=outcome.pop("target"),
-        details=outcome,
-    )
+            raise ContestError(f"mode {plan.mode.name!r} ended without an outcome: {last[0]}")
+    answers = [(t, at, latency) for t, at, latency in outcome.pop("answers")]
+    return Outcome(mode=plan.mode.name, answers=answers, **outcome)
 
 
 def _follow(

@@ -1,75 +1,60 @@
-"""The tenants of Cameo §6 as real Spark queries, and the truth about their latency.
+"""The tenants of a contest as real Spark queries, and the truth about their latency.
 
-Group 1 is latency-sensitive: sparse input, windows of 1 s, 0.8 s to answer. Group 2 is bulk:
-heavy rows at a high rate, windows of 10 s, two hours to answer.
-
-Spark's `rate` source counts seconds from its own creation and hands out the rows of one when it is
-over. So the arrival of the event that completes a window is known exactly, and latency needs no
-estimate: with the source created at c, a row stamped t arrives at c + ⌊t − c⌋ + 1.
+Group 1 of Cameo §6 is latency-sensitive: sparse input, windows of 1 s, 0.8 s to answer. Group 2 is
+bulk: heavy rows at a high rate, windows of 10 s, two hours to answer.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from laxity.bench.arrivals import Schedule, constant
+from laxity.bench.queries import QUERIES
 
-PARTITIONS = 2
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_ROWS = 2_000_000
+"""What every tenant's source is limited to a batch: as in production, generous but not endless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
     name: str
-    rows_per_second: int
-    window: float
+    query: str
+    """Which of `laxity.bench.queries`."""
     target: float
-    heavy: bool
+    schedule: Schedule
+    sensitive: bool
 
     @property
-    def sensitive(self) -> bool:
-        return self.target < 60
+    def window(self) -> float | None:
+        return QUERIES[self.query].window
+
+    def arriving(self, schedule: Schedule) -> Tenant:
+        return replace(self, schedule=schedule)
+
+    def dataframe(self, rows: DataFrame) -> DataFrame:
+        return QUERIES[self.query].build(rows)
 
 
-def latency_sensitive(number: int, rows_per_second: int = 1000) -> Tenant:
-    return Tenant(f"alerts-{number}", rows_per_second, 1.0, 0.8, heavy=False)
+def alert(number: int, seconds: float, *, rows: float = 1000, query: str = "counts") -> Tenant:
+    """Latency-sensitive: must answer in 0.8 s."""
+    return Tenant(f"alerts-{number}", query, 0.8, constant(rows, seconds), sensitive=True)
 
 
-def bulk(number: int, rows_per_second: int) -> Tenant:
-    return Tenant(f"bulk-{number}", rows_per_second, 10.0, 7200.0, heavy=True)
-
-
-def dataframe(spark: SparkSession, tenant: Tenant) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812  # as everyone who writes PySpark does
-
-    rows = (
-        spark.readStream.format("rate")
-        .option("rowsPerSecond", tenant.rows_per_second)
-        .option("numPartitions", PARTITIONS)
-        .load()
-    )
-    window = F.window("timestamp", f"{tenant.window:g} seconds")
-    if not tenant.heavy:
-        counted = rows.withWatermark("timestamp", "0 seconds").groupBy(window)
-        return counted.agg(F.count("*").alias("events"))
-    digest = F.col("value").cast("string")
-    for _ in range(3):  # real work for every row
-        digest = F.sha2(digest, 256)
-    hashed = rows.withColumn("bucket", F.substring(digest, 1, 1))
-    grouped = hashed.withWatermark("timestamp", "0 seconds").groupBy(window, "bucket")
-    return grouped.agg(F.count("*").alias("events"))
+def bulk(number: int, seconds: float, *, rows: float, query: str = "digests") -> Tenant:
+    """Has two hours."""
+    return Tenant(f"bulk-{number}", query, 7200.0, constant(rows, seconds), sensitive=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Emission:
-    """A window that left, and when the event arrived that completed it."""
+class Answer:
+    """A result that left, and when the last event arrived that it needed."""
 
-    tenant: str
-    window_end: float
     arrival: float
     emitted: float
 
@@ -82,36 +67,50 @@ class Emission:
 class Observation:
     """What a query did, from Spark's own progress reports."""
 
-    emissions: list[Emission]
+    answers: list[Answer]
+    """In order of arrival."""
     taken: list[tuple[float, int]]
     """(when a batch ended, its rows)"""
-    phase: float | None
-    """The fraction of a second at which its source delivers."""
-
-    def arrival(self, window_end: float) -> float:
-        phase = self.phase or 0.0
-        return math.floor(window_end - phase) + phase + 1.0
 
 
-def observe(tenant: Tenant, progress: Iterable[Mapping[str, Any]]) -> Observation:
-    """A window leaves in the batch whose watermark has passed its end."""
+def observe(tenant: Tenant, origin: float, progress: Iterable[Mapping[str, Any]]) -> Observation:
     reports = list(progress)
-    starts = [r["eventTime"]["min"] for r in reports if "min" in r["eventTime"]]
-    seen = Observation([], [], _epoch(starts[0]) % 1.0 if starts else None)
-    before = 0.0
-    for report in reports:
-        ended = _epoch(report["timestamp"]) + report["durationMs"]["triggerExecution"] / 1000.0
-        seen.taken.append((ended, report["numInputRows"]))
-        stamp = report["eventTime"].get("watermark")
-        watermark = _epoch(stamp) if stamp else 0.0
-        if before > 0:  # Spark says 1970 while there is none
-            end = (before // tenant.window + 1) * tenant.window
-            while end <= watermark:
-                seen.emissions.append(Emission(tenant.name, end, seen.arrival(end), ended))
-                end += tenant.window
-        before = max(before, watermark)
-    return seen
+    taken = [(_ended(report), int(report["numInputRows"])) for report in reports]
+    if tenant.window is None:
+        return Observation(_batches(tenant.schedule.tick, origin, reports), taken)
+    return Observation(_windows(tenant.window, tenant.schedule, origin, reports), taken)
 
 
-def _epoch(stamp: str) -> float:
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+def _windows(
+    window: float, schedule: Schedule, origin: float, reports: list[Mapping[str, Any]]
+) -> list[Answer]:
+    """A window leaves in the first batch whose watermark has passed its end."""
+    marks = ((_epoch(r["eventTime"].get("watermark")), _ended(r)) for r in reports)
+    answers: list[Answer] = []
+    watermark, ended = next(marks, (0.0, 0.0))
+    for end, arrival in schedule.completions(window, origin):
+        while watermark < end:
+            following = next(marks, None)
+            if following is None:
+                return answers
+            watermark, ended = following
+        answers.append(Answer(arrival, ended))
+    return answers
+
+
+def _batches(tick: float, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
+    """Every row of a regular query is a result; a batch is judged by its first."""
+    return [
+        Answer(origin + (int(r["sources"][0]["startOffset"] or 0) + 1) * tick, _ended(r))
+        for r in reports
+        if r["numInputRows"]
+    ]
+
+
+def _ended(report: Mapping[str, Any]) -> float:
+    took: float = report["durationMs"]["triggerExecution"]
+    return _epoch(report["timestamp"]) + took / 1000.0
+
+
+def _epoch(stamp: str | None) -> float:
+    return 0.0 if stamp is None else datetime.fromisoformat(stamp).timestamp()

@@ -57,6 +57,12 @@ class Controller:
         known = ", ".join(sorted(m.name for m in self.models.values())) or "none"
         raise UnknownQueryError(f"no query is named {name!r}; running are: {known}")
 
+    def ended(self) -> list[QueryModel]:
+        """Queries that have ended and were not started again, the last one last."""
+        running = {m.name for m in self.models.values()}
+        last = {m.name: m for m in self._ended.values() if m.name not in running}
+        return list(last.values())
+
     def names(self) -> dict[str, str]:
         return {m.id: m.name for m in (*self._ended.values(), *self.models.values())}
 

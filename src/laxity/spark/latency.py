@@ -10,6 +10,7 @@ When an event arrived is not in the data Spark reports, so every figure says how
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,12 @@ from laxity.core.progress import ProgressLine
 from laxity.core.windows import Window, next_boundary
 from laxity.spark.batches import Phase, Span, attribute, behind_whom
 from laxity.spark.wire import BatchDone
+
+BUCKETS = (
+    *(0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0),
+    *(10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0),
+)
+"""Bounds of the histogram of latencies, in seconds: fine where alerts are promised."""
 
 
 class ArrivalSource(Enum):
@@ -101,6 +108,10 @@ class LatencyLog:
     fastest: float | None = None
     total: int = 0
     total_met: int = 0
+    total_seconds: float = 0.0
+    total_phases: dict[Phase, float] = field(default_factory=lambda: dict.fromkeys(Phase, 0.0))
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    """Results by bucket of `BUCKETS`; the last counts those above all of them."""
     _spans: deque[list[Span]] = field(default_factory=lambda: deque(maxlen=8))
 
     def add_batch(
@@ -131,6 +142,10 @@ class LatencyLog:
             added.append(result)
             self.total += 1
             self.total_met += result.met
+            self.total_seconds += result.latency
+            self.counts[bisect_left(BUCKETS, result.latency)] += 1
+            for phase, seconds in result.phases.items():
+                self.total_phases[phase] += seconds
             if self.fastest is None or result.latency < self.fastest:
                 self.fastest = result.latency
         return added

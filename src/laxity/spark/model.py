@@ -5,10 +5,12 @@ Pure: reports in, decisions out. The JVM side is in java/, the clock in the loop
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from laxity.core.cost_line import CostLine
 from laxity.core.costs import CostProfile
 from laxity.core.policies import Policy, Situation
 from laxity.core.progress import EventTimeMap
@@ -18,6 +20,18 @@ from laxity.spark.latency import ArrivalModel, LatencyLog, Result
 from laxity.spark.settings import Settings
 from laxity.spark.sizing import BatchSizer
 from laxity.spark.wire import BatchDone, QueryDecision, StageDone
+
+_HISTORY = 300
+_BATCHES_BEFORE_PACING = 8
+_MOST_PARTS = 6
+"""A window is worked off in at most so many batches."""
+_LEFT_FOR_LAST = 0.25
+"""The share of a target that the rows of a window's last batch may take; what goes beyond is worked
+off before."""
+_ROWS_TO_FIXED = 4.0
+"""A limited batch still spends so many times its fixed cost on rows."""
+_WELL_PREDICTED = 0.05
+"""An error of the progress map, as a share of the target, below which frontiers are waited for."""
 
 
 @dataclass(slots=True)
@@ -86,14 +100,17 @@ class QueryModel:
         self.stages: dict[str, StageProfile] = {}
         self.batch_cost = CostProfile()
         """A batch with data, had it found its slots free."""
-        self.emission_cost = CostProfile()
-        """The batch without data that emits what a watermark has completed."""
+        self.cost_line = CostLine()
+        """The same by its rows; that of a batch without any is what emitting a window takes."""
         self.batch_work = CostProfile()
         self.interval = CostProfile()
         self.rows = CostProfile()
         self.rate = RateMeter()
         self.last_batch: BatchDone | None = None
         self.last_rows = 0
+        self.total_rows = 0
+        self.history: deque[tuple[BatchDone, list[StageDone]]] = deque(maxlen=_HISTORY)
+        """The last batches with their stages, for the timeline."""
         self.batches = 0
         self.sizer = BatchSizer(settings.quantum, self._limit_unit(), 0)
         self._pending_limit: int | None = None
@@ -122,6 +139,7 @@ class QueryModel:
         for old in [b for b in self._stages if b < batch.batch]:
             del self._stages[old]
         before, self.last_batch = self.last_batch, batch
+        self.history.append((batch, stages))
         self.batches += 1
         self._learn_costs(batch, stages)
         self._learn_progress(batch)
@@ -130,6 +148,7 @@ class QueryModel:
             self.interval.update(max(0.0, batch.started - before.started))
         if batch.rows:
             self.last_rows = batch.rows
+            self.total_rows += batch.rows
             self.rows.update(float(batch.rows))
             self.rate.add(batch.ended, batch.rows)
             self._pending_limit = self._resize(batch, stages, urgent_others)
@@ -148,8 +167,8 @@ class QueryModel:
 
     def _learn_costs(self, batch: BatchDone, stages: Sequence[StageDone]) -> None:
         took = unobstructed(batch, stages)
+        self.cost_line.update(batch.rows, took)
         if batch.rows == 0:
-            self.emission_cost.update(took)
             return
         self.batch_cost.update(took)
         self.batch_work.update(sum(stage.task_seconds for stage in stages))
@@ -170,8 +189,14 @@ class QueryModel:
             rows=batch.rows,
             longest_task=max((s.longest_task for s in stages), default=0.0),
             backlog=batch.backlog,
+            worthwhile=self._worthwhile_rows(),
             constrained=urgent_others and not self.is_urgent,
         )
+
+    def _worthwhile_rows(self) -> int:
+        """Below this a batch mostly pays its fixed cost."""
+        line = self.cost_line
+        return int(_ROWS_TO_FIXED * line.fixed / line.per_row) if line.per_row > 0 else 0
 
     # Deciding.
 
@@ -188,7 +213,7 @@ class QueryModel:
     def emission(self) -> float:
         """What follows a data batch before its window's result is out."""
         windowed = self.semantics is not None and self.semantics.window is not None
-        return self.emission_cost.mean if windowed else 0.0
+        return self.cost_line.fixed if windowed else 0.0
 
     def decide(self, policy: Policy, *, token_rate: float = 0.0) -> QueryDecision:
         """The same object until a batch, or the user, gives a reason for another."""
@@ -224,6 +249,9 @@ class QueryModel:
             paused=self.paused,
             max_hold=self.settings.max_hold,
             pace=min(0.2, 0.02 * self.effective_target),
+            step=self._step(),
+            margin=0.01 + 2 * self.progress.error(),
+            takes=batch,
             batch_work=self.batch_work.mean,
             token_rate=token_rate,
             source_limit=limit,
@@ -233,9 +261,24 @@ class QueryModel:
         window = self.semantics.window if self.semantics else None
         return Situation(self.effective_target, cost, path_cost, window, self.progress.line())
 
+    def _step(self) -> float:
+        """Seconds between the starts of an urgent query's batches, counted back from the moment
+        its window is complete. As few batches as leave the last one small enough: each costs its
+        fixed part, which others could use. Zero to start whenever there is data."""
+        line, window = self.cost_line, self.semantics.window if self.semantics else None
+        if not self.is_urgent or window is None or line.count < _BATCHES_BEFORE_PACING:
+            return 0.0
+        if (
+            self.last_batch is None
+            or self.progress.error() > _WELL_PREDICTED * self.effective_target
+        ):
+            return 0.0
+        rows = self.rate.per_second(self.last_batch.ended) * window.slide
+        parts = math.ceil(line.per_row * rows / (_LEFT_FOR_LAST * self.effective_target))
+        return window.slide / min(max(1, parts), _MOST_PARTS)
+
     def _latest_start(self) -> float:
         """How long after its due event the next batch may start: the target less what the batch
         takes, with room for its spread and a tenth of the target for what nobody foresaw."""
         takes = self.batch_cost.mean + self.emission
-        spread = self.batch_cost.spread + self.emission_cost.spread
-        return 0.9 * self.effective_target - 1.5 * takes - 3 * spread
+        return 0.9 * self.effective_target - 1.5 * takes - 3 * self.batch_cost.spread

@@ -234,7 +234,7 @@ class Laxity:
     def status(self) -> Status:
         """Every query at a glance, and whether the cluster can keep its promises."""
         self._check_attached()
-        with self._looking():
+        with self.looking():
             now, controller = self.now(), self._controller
             self._tell_if_stalled(now)
             models = list(controller.models.values())
@@ -267,15 +267,15 @@ class Laxity:
 
     def model(self, name: str) -> QueryModel:
         self._check_attached()
-        with self._looking():
+        with self.looking():
             return self._controller.named(name)
 
     @contextmanager
-    def _looking(self) -> Iterator[None]:
+    def looking(self) -> Iterator[Controller]:
         """Hold the lock, unless the loop is stuck with it: then what it knew last must do."""
         held = self._lock.acquire(timeout=self._settings.stale_after)
         try:
-            yield
+            yield self._controller
         finally:
             if held:
                 self._lock.release()
@@ -289,6 +289,11 @@ class Laxity:
                 f"on its own until it recovers; detach() and attach() start it anew",
                 key="stale",  # as the hooks call it, whoever of the two speaks first
             )
+
+    @property
+    def application(self) -> str:
+        """The name of the Spark application."""
+        return str(self._spark.sparkContext.appName)
 
     def names(self) -> dict[str, str]:
         return self._controller.names()
@@ -366,7 +371,7 @@ class Laxity:
 
     def detach(self) -> None:
         """Leave Spark as it was. Queries go on running as on stock Spark."""
-        with self._looking():
+        with self.looking():
             if self._detached:
                 return
             self._detached = True

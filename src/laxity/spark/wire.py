@@ -47,6 +47,9 @@ class QueryDecision:
     paused: bool
     max_hold: float
     pace: float = 0.0
+    step: float = 0.0
+    margin: float = 0.0
+    takes: float = 0.0
     batch_work: float = 0.0
     token_rate: float = 0.0
     source_limit: int | None = None
@@ -77,6 +80,9 @@ class QueryDecision:
             paused=self.paused,
             hold=self.max_hold,
             pace=self.pace,
+            step=self.step,
+            margin=self.margin,
+            takes=self.takes,
             work=self.batch_work,
             tokens=self.token_rate,
             stages=stages,
@@ -147,6 +153,13 @@ class StreamSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    start: float
+    end: float
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
 class StageDone:
     id: str
     batch: int
@@ -161,6 +174,17 @@ class StageDone:
     longest_task: float
     behind: Mapping[str, int]
     """Whose tasks held the slots when the stage was submitted: query id → tasks."""
+    runs: str = ""
+    """Its first tasks as sent; read only when somebody looks."""
+
+    def task_runs(self) -> list[TaskRun]:
+        found = []
+        for run in self.runs.split(","):
+            if run:
+                start, took, executor = run.split(":", 2)
+                began = self.submitted + int(start) / 1000.0
+                found.append(TaskRun(began, began + int(took) / 1000.0, executor))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +304,7 @@ def _stage(f: dict[str, str]) -> StageDone:
         float(f["seconds"]),
         float(f["longest"]),
         {who: int(tasks) for who, tasks in behind},
+        unquote_plus(f.get("runs", "")),
     )
 
 

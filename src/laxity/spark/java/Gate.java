@@ -8,9 +8,9 @@ import org.apache.spark.util.Clock;
 /**
  * When a query's next micro-batch starts.
  *
- * Work-conserving: urgent queries pass at once; lax ones wait, in order of their start deadlines, only while urgent
- * queries exist and the driver or the slots are busy, and never beyond their own start deadline or the longest hold.
- * What arrives meanwhile joins one larger batch.
+ * Urgent queries pass as soon as a batch is worth its cost: at once, unless they wait for a window to be complete. Lax
+ * ones wait, in order of their start deadlines, only while urgent queries exist and the driver or the slots are busy, and
+ * never beyond their own start deadline or the longest hold. What arrives meanwhile joins one larger batch.
  */
 public final class Gate {
   /** Slack before a start deadline at which a held query passes whatever else goes on. */
@@ -81,6 +81,8 @@ public final class Gate {
     try {
       hub.trip("moment");
       stream.watermark = stream.plannedWatermark();
+      stream.reachedWatermark = stream.trackedWatermark();
+      look(stream);
       rest(stream);
       hold(stream, asked);
       hub.slots.drawToken(stream, asked);
@@ -110,15 +112,19 @@ public final class Gate {
     }
   }
 
+  /** Was there nothing to do when the gate was passed last? Then the batch is still the same. */
+  private void look(Stream stream) {
+    long batch = nextBatch(stream);
+    stream.foundNothing = batch == stream.lastBatch;
+    stream.lastBatch = batch;
+  }
+
   /**
    * Spark looks for new data a hundred times a second, for every query. One that has time can look less often when there
    * was nothing: the driver's CPU goes to those that have none.
    */
   private void rest(Stream stream) throws InterruptedException {
-    long batch = nextBatch(stream);
-    boolean inVain = batch == stream.lastBatch;
-    stream.lastBatch = batch;
-    Decisions d = inVain ? hub.decisions(Hub.now()) : null;
+    Decisions d = stream.foundNothing ? hub.decisions(Hub.now()) : null;
     QueryRule rule = d == null ? null : d.query(stream.id);
     if (rule == null || !d.gate || rule.urgent || rule.pace <= 0 || !urgentQueriesExist(d)) return;
     Thread.sleep((long) (rule.pace * 1000));
@@ -137,21 +143,26 @@ public final class Gate {
           if (rule.paused) {
             wait = RECHECK_MILLIS / 1000.0;
           } else {
-            if (!d.gate || rule.urgent || !rule.rule.isDeadline() || !urgentQueriesExist(d)) return;
-            double limit = Math.min(rule.startDeadline(stream) - MARGIN, asked + rule.maxHold);
-            if (!(now < limit)) {
-              admitted.add(stream);
-              return;
+            if (!d.gate || !rule.rule.isDeadline() || !urgentQueriesExist(d)) return;
+            if (rule.urgent) {
+              wait = Math.min(rule.worthwhile(stream, now), asked + rule.maxHold) - now;
+              if (!(wait > 0)) return;
+            } else {
+              double limit = Math.min(rule.startDeadline(stream) - MARGIN, asked + rule.maxHold);
+              if (!(now < limit)) {
+                admitted.add(stream);
+                return;
+              }
+              if (!queued) {
+                waiting.add(stream);
+                queued = true;
+              }
+              if (isFirst(stream, d) && roomForLax(d)) {
+                admitted.add(stream);
+                return;
+              }
+              wait = limit - now;
             }
-            if (!queued) {
-              waiting.add(stream);
-              queued = true;
-            }
-            if (isFirst(stream, d) && roomForLax(d)) {
-              admitted.add(stream);
-              return;
-            }
-            wait = limit - now;
           }
           if (stream.state != Stream.HELD) stream.enter(Stream.HELD, now);
           lock.wait(Math.max(1, Math.min(RECHECK_MILLIS, (long) (wait * 1000))));
@@ -183,8 +194,8 @@ public final class Gate {
   }
 
   /**
-   * Another lax batch may start if the admitted ones leave slots idle and fewer than `planners` of them keep the driver
-   * busy (a batch that has no tasks out is being planned or committed).
+   * Another lax batch may start if fewer than `planners` of those admitted keep the driver busy (a batch that has no
+   * tasks out is being planned or committed) and no more tasks are out than the slots will work off while it is planned.
    */
   private boolean roomForLax(Decisions d) {
     int planning = 0;
@@ -194,6 +205,6 @@ public final class Gate {
       if (out == 0) planning++;
       tasks += out;
     }
-    return planning < d.planners && tasks < Math.max(1, hub.slots.cores());
+    return planning < d.planners && tasks < 2 * Math.max(1, hub.slots.cores());
   }
 }

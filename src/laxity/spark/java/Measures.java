@@ -26,6 +26,9 @@ public final class Measures extends SparkListener {
   private final Map runningByQuery = new HashMap(); // query id → int[1], above zero
   private final Map runningTasks = new HashMap(); // task id → query id; a task may outlive its cancelled stage
 
+  /** Tasks a stage whose times are told one by one: enough for a picture, little enough for a tick. */
+  private static final int MOST_RUNS = 64;
+
   private static final class Work {
     String query;
     long batch;
@@ -38,6 +41,8 @@ public final class Measures extends SparkListener {
     double taskSeconds;
     double longestTask;
     String behind = "";
+    int runs;
+    final StringBuilder timeline = new StringBuilder(); // of its first tasks: start after submission:duration:executor
   }
 
   public Measures(Hub hub) {
@@ -128,6 +133,11 @@ public final class Measures extends SparkListener {
     double seconds = e.taskInfo().duration() / 1000.0;
     w.taskSeconds += seconds;
     w.longestTask = Math.max(w.longestTask, seconds);
+    if (w.runs++ < MOST_RUNS) {
+      if (w.timeline.length() > 0) w.timeline.append(',');
+      w.timeline.append(e.taskInfo().launchTime() - w.submitted).append(':').append(e.taskInfo().duration())
+          .append(':').append(e.taskInfo().executorId());
+    }
   }
 
   public void onStageCompleted(SparkListenerStageCompleted e) {
@@ -139,7 +149,8 @@ public final class Measures extends SparkListener {
     hub.report("E\tid=" + w.query + "\tbatch=" + w.batch + "\tjob=" + w.job + "\tstage=" + id + "\tparents=" + w.parents
         + "\ttasks=" + w.tasks + "\tsubmitted=" + w.submitted / 1000.0
         + "\tlaunched=" + (w.firstLaunch == 0 ? w.submitted : w.firstLaunch) / 1000.0 + "\tdone=" + done / 1000.0
-        + "\tseconds=" + w.taskSeconds + "\tlongest=" + w.longestTask + "\tbehind=" + Fields.encode(w.behind));
+        + "\tseconds=" + w.taskSeconds + "\tlongest=" + w.longestTask + "\tbehind=" + Fields.encode(w.behind)
+        + "\truns=" + Fields.encode(w.timeline.toString()));
   }
 
   public void onOtherEvent(SparkListenerEvent e) {

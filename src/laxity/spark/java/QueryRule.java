@@ -17,6 +17,15 @@ public final class QueryRule {
   public final double maxHold;
   /** How long to leave the sources alone after looking there in vain, while urgent queries exist. */
   public final double pace;
+  /**
+   * An urgent query's batches begin at its frontier, and this many seconds before it, and twice as many, and so on:
+   * zero lets it begin whenever it likes.
+   */
+  public final double step;
+  /** How far the predicted frontier may be off. */
+  public final double margin;
+  /** How long a batch takes. */
+  public final double takes;
   /** The work of one micro-batch in task-seconds, and the tenant's tokens (task-seconds a second). */
   public final double batchWork;
   public final double tokenRate;
@@ -31,6 +40,9 @@ public final class QueryRule {
     paused = f.flag("paused");
     maxHold = f.number("hold", 0);
     pace = f.number("pace", 0);
+    step = f.number("step", 0);
+    margin = f.number("margin", 0);
+    takes = f.number("takes", 0);
     batchWork = f.number("work", 0);
     tokenRate = f.number("tokens", 0);
     Map offsets = new HashMap();
@@ -57,6 +69,26 @@ public final class QueryRule {
   /** The moment by which the stream's next micro-batch must have started. */
   public double startDeadline(Stream stream) {
     return rule.baseValue(stream.arrival, progress(stream), stream.token) + batchOffset;
+  }
+
+  /**
+   * When an urgent query's next batch is worth its cost: a batch before the window is complete only brings work forward,
+   * and every batch costs its fixed part. In the past if it should begin at once.
+   */
+  public double worthwhile(Stream stream, double now) {
+    if (step <= 0) return now;
+    if (rule.base != Rule.FRONTIER) return stream.foundNothing ? now : stream.lastRead + step;
+    double reached = stream.reachedWatermark;
+    if (!(stream.watermark == stream.watermark) || !(reached == reached)) return now; // not known yet
+    double next = rule.frontierProgress(reached + rule.delay);
+    if (rule.frontierProgress(stream.watermark + rule.delay) < next) return now; // a window waits to be emitted
+    double frontier = rule.time(next) + margin;
+    if (frontier <= now) return now;
+    double steps = Math.floor((frontier - now) / step);
+    double start = frontier - steps * step;
+    // The start before this one was missed: make it up, if that leaves the frontier free.
+    if (stream.lastRead < start - step) start = now;
+    return start + takes > frontier ? frontier : start;
   }
 
   /** A watermark trails the stream's progress by the delay; rules speak of progress. */

@@ -38,10 +38,15 @@ public final class Rule {
     if (base == CONSTANT) return 0.0;
     if (base == TOKEN) return token;
     if (base == FRONTIER && progress == progress) { // known: not NaN
-      double time = t0 + slope * (frontierProgress(progress) - p0);
+      double time = time(frontierProgress(progress));
       return arrival > time ? arrival : time; // a window is not complete before what it waits for
     }
     return arrival;
+  }
+
+  /** When the sources reach a progress. */
+  public double time(double progress) {
+    return t0 + slope * (progress - p0);
   }
 
   public double frontierProgress(double progress) {

@@ -47,20 +47,17 @@ public final class SourceLimits {
 
   private static ReadLimit limit(Object source, ReadLimit original, long amount) {
     if (amount <= 0) return original;
-    boolean all = original instanceof ReadAllAvailable;
+    int files = (int) Math.min(amount, Integer.MAX_VALUE);
+    // A limit of the user's says what the source counts in.
+    if (original instanceof ReadMaxRows) return ReadLimit.maxRows(Math.min(amount, ((ReadMaxRows) original).maxRows()));
+    if (original instanceof ReadMaxFiles) return ReadLimit.maxFiles(Math.min(files, ((ReadMaxFiles) original).maxFiles()));
+    if (!(original instanceof ReadAllAvailable)) return original;
     String unit = unit(source);
-    if (unit.equals("rows")) {
-      if (all) return ReadLimit.maxRows(amount);
-      if (original instanceof ReadMaxRows) return ReadLimit.maxRows(Math.min(amount, ((ReadMaxRows) original).maxRows()));
-    } else if (unit.equals("files")) {
-      int files = (int) Math.min(amount, Integer.MAX_VALUE);
-      if (all) return ReadLimit.maxFiles(files);
-      if (original instanceof ReadMaxFiles) return ReadLimit.maxFiles(Math.min(files, ((ReadMaxFiles) original).maxFiles()));
-    }
-    return original;
+    if (unit.equals("rows")) return ReadLimit.maxRows(amount);
+    return unit.equals("files") ? ReadLimit.maxFiles(files) : original;
   }
 
-  /** What a source counts in. Spark has no way to ask, so the ones that are known are named. */
+  /** What a source without any limit counts in. Spark has no way to ask, so the ones that are known are named. */
   public static String unit(Object source) {
     String type = source.getClass().getSimpleName();
     if (type.startsWith("Kafka")) return "rows";

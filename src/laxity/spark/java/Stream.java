@@ -24,6 +24,8 @@ public final class Stream {
   public volatile double arrival = Double.NaN;
   /** The watermark before the current batch; windows that end after it are still to come. */
   public volatile double watermark = Double.NaN;
+  /** The watermark that the batches so far have reached; the next batch will have it. */
+  public volatile double reachedWatermark = Double.NaN;
   public volatile double token = Double.POSITIVE_INFINITY;
 
   public volatile int state = IDLE;
@@ -31,6 +33,7 @@ public final class Stream {
   public volatile double lastRead = Double.NaN;
   /** The batch the gate was last passed for; the same again means that there was no data. */
   public long lastBatch = -1;
+  public boolean foundNothing;
   public volatile boolean gated;
   public volatile boolean announced;
   public volatile String unmanaged; // why this query is left alone, or null
@@ -85,6 +88,14 @@ public final class Stream {
     Object metadata = Reflect.call(context(), "offsetSeqMetadata");
     if (metadata == null) return Double.NaN;
     long millis = ((Number) Reflect.call(metadata, "batchWatermarkMs")).longValue();
+    return millis <= 0 ? Double.NaN : millis / 1000.0;
+  }
+
+  /** What the batches that are over have brought the watermark to, in seconds; NaN before there is one. */
+  public double trackedWatermark() throws Exception {
+    Object tracker = Reflect.get(execution, "watermarkTracker");
+    if (tracker == null) return Double.NaN;
+    long millis = ((Number) Reflect.call(tracker, "currentWatermark")).longValue();
     return millis <= 0 ? Double.NaN : millis / 1000.0;
   }
 

@@ -1,0 +1,94 @@
+"""`laxity bench NAME` for each mix: runs a contest with progress and writes its report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from laxity.bench import contest_report
+from laxity.bench.goals import ALONE, GOALS, judge
+from laxity.bench.mixes import MIXES, Mix
+from laxity.bench.modes import FIFO, find_modes
+from laxity.bench.report import describe, machine
+from laxity.bench.suite import Contest, Entry, contest_of, run_contest
+
+DEFAULT_MODES = "fifo,fair-tuned,laxity"
+
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers to a file as well.")
+]
+Modes = Annotated[
+    str,
+    typer.Option(
+        help="Modes to run, separated by commas; stock, policies, without and all are groups."
+    ),
+]
+Rounds = Annotated[int, typer.Option(min=1, help="How often each mode is run, taking turns.")]
+Seconds = Annotated[float, typer.Option(min=5, help="Measured seconds a mode and round.")]
+Warmup = Annotated[float, typer.Option(min=5, help="Seconds before that.")]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the report goes.")]
+
+
+def register(bench: typer.Typer) -> None:
+    for mix in MIXES.values():
+        bench.command(mix.name, help=f"Contest: {mix.title}.")(_command(mix))
+
+
+def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner signature
+    def run(
+        modes: Modes = DEFAULT_MODES,
+        rounds: Rounds = 3,
+        seconds: Seconds = 60.0,
+        warmup: Warmup = 45.0,
+        json: JsonFile = None,
+        out: Out = Path("out/bench"),
+    ) -> None:
+        chosen = find_modes(modes)
+        also = [Entry(FIFO, MIXES["alone"], ALONE)] if mix.name == "standard" else []
+        contest = contest_of(mix, chosen, also=also, rounds=rounds, warmup=warmup, seconds=seconds)
+        hold(contest, json=json, out=out)
+
+    return run
+
+
+def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
+    console = Console()
+    facts = machine()
+    console.print(describe(facts), style="dim")
+    for mix in {entry.mix.name: entry.mix for entry in contest.entries}.values():
+        console.print(f"{mix.name}: {mix.title}")
+    console.print(
+        f"{contest.rounds} rounds of {len(contest.entries)} entries, {contest.warmup:.0f} s of "
+        f"warm-up and {contest.seconds:.0f} s of measurement each: about "
+        f"{contest.runs * (contest.warmup + contest.seconds + 15) / 60:.0f} minutes."
+    )
+    columns = TextColumn("{task.description:<42}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("", total=contest.runs)
+        done = 0
+
+        def start(number: int, entry: Entry) -> None:
+            nonlocal done
+            done = number
+            text = f"{number + 1}/{contest.runs} {entry.title}"
+            progress.update(bar, completed=number, description=text)
+
+        results = run_contest(
+            contest,
+            on_start=start,
+            on_progress=lambda share: progress.update(bar, completed=done + share),
+        )
+        progress.update(bar, completed=contest.runs)
+    verdicts = judge(GOALS.get(contest.name, ()), results)
+    contest_report.show(console, results, verdicts)
+    command = shlex.join(["laxity", *sys.argv[1:]])
+    page = contest_report.write(
+        out / contest.name, contest, results, verdicts, facts, command, json
+    )
+    console.print(f"Report: {page}")

@@ -1,0 +1,100 @@
+"""What a contest is to show, as ratios of entries of the same run.
+
+A goal that is missed is reported as missed. Each needs certain modes beside Laxity; without them
+it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from laxity.bench.modes import FAIR_TUNED, FIFO, LAXITY, STOCK
+from laxity.bench.suite import Result, bulk, deviation, met, p99
+
+ALONE = "The query alone, stock Spark"
+"""Title of the entry that has the machine to itself: the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    text: str
+    measure: Callable[[Mapping[str, Result]], float]
+    """From results by title; KeyError where a mode it compares with was not run."""
+    reached: Callable[[float], bool]
+    shown: str = "{:.2f} ×"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    goal: str
+    measured: str
+    reached: bool
+
+
+def judge(goals: Sequence[Goal], results: Sequence[Result]) -> list[Verdict]:
+    by_title = {result.entry.title: result for result in results}
+    verdicts = []
+    for goal in goals:
+        try:
+            value = goal.measure(by_title)
+        except KeyError:
+            continue
+        verdicts.append(Verdict(goal.text, goal.shown.format(value), goal.reached(value)))
+    return verdicts
+
+
+def _share_met(results: Mapping[str, Result]) -> float:
+    return results[LAXITY.title].median(met)
+
+
+def _met_at_least(share: float) -> Goal:
+    return Goal(f"targets met ≥ {share:.0%}", _share_met, lambda x: x >= share, "{:.1%}")
+
+
+def _p99_against(title: str, most: float, text: str) -> Goal:
+    def ratio(results: Mapping[str, Result]) -> float:
+        return results[LAXITY.title].median(p99) / results[title].median(p99)
+
+    return Goal(text, ratio, lambda x: x <= most)
+
+
+def _deviation_against_fifo(most: float) -> Goal:
+    def ratio(results: Mapping[str, Result]) -> float:
+        return results[LAXITY.title].median(deviation) / results[FIFO.title].median(deviation)
+
+    return Goal(f"standard deviation ≤ {most:g} × FIFO's", ratio, lambda x: x <= most)
+
+
+def _bulk_against_fifo(least: float) -> Goal:
+    def ratio(results: Mapping[str, Result]) -> float:
+        return results[LAXITY.title].median(bulk) / results[FIFO.title].median(bulk)
+
+    text = f"bulk throughput ≥ {least:g} × FIFO's"
+    return Goal(text, ratio, lambda x: x >= least)
+
+
+def _more_than_every_stock_mode() -> Goal:
+    def lead(results: Mapping[str, Result]) -> float:
+        best = max(results[m.title].median(met) for m in STOCK if m.title in results)
+        return _share_met(results) - best
+
+    text = "targets met, in points above the best stock mode"
+    return Goal(text, lead, lambda x: x > 0, "{:+.1%}")
+
+
+GOALS: dict[str, tuple[Goal, ...]] = {
+    "standard": (
+        _met_at_least(1.0),
+        _p99_against(FIFO.title, 1 / 5, "p99 ≤ 1/5 of FIFO's"),
+        _p99_against(FAIR_TUNED.title, 1 / 2, "p99 ≤ 1/2 of hand-tuned FAIR's"),
+        _p99_against(ALONE, 1.5, "p99 ≤ 1.5 × the query alone"),
+        _bulk_against_fifo(0.99),
+    ),
+    "overload": (_met_at_least(0.97), _bulk_against_fifo(0.95)),
+    "bursts": (
+        _p99_against(FIFO.title, 1 / 10, "p99 ≤ 1/10 of FIFO's"),
+        _deviation_against_fifo(1 / 10),
+    ),
+    "heavy": (_met_at_least(0.95), _more_than_every_stock_mode()),
+}

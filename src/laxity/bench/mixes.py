@@ -1,0 +1,87 @@
+"""Who shares the cluster in a contest, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from laxity.bench.arrivals import Schedule, constant, pareto, skewed, square, trace
+from laxity.bench.tenants import Tenant, alert, bulk
+from laxity.core.errors import LaxityError
+
+PATTERNS = ("constant", "pareto", "square", "skew")
+
+
+class UnknownMixError(LaxityError, KeyError):
+    """A mix nobody has defined."""
+
+    __str__ = Exception.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """So many latency-sensitive queries beside so many bulk ones."""
+
+    name: str
+    alerts: int
+    bulk: int
+    bulk_rows: float
+    """Heavy rows a second of each bulk query."""
+    alert_rows: float = 1000
+    alert_query: str = "counts"
+    arrivals: str = "constant"
+    """How bulk arrives: one of PATTERNS, or the path of a trace."""
+
+    @property
+    def title(self) -> str:
+        kind = "" if self.alert_query == "counts" else f" ({self.alert_query})"
+        return (
+            f"{self.alerts} latency-sensitive{kind} at {self.alert_rows:,.0f} rows/s + "
+            f"{self.bulk} bulk at {self.bulk_rows:,.0f} rows/s, arrivals: {self.arrivals}"
+        )
+
+    def tenants(self, seconds: float) -> tuple[Tenant, ...]:
+        """The same rows at the same moments, whoever asks."""
+        sensitive = (
+            alert(n, seconds, rows=self.alert_rows, query=self.alert_query)
+            for n in range(self.alerts)
+        )
+        lax = (
+            bulk(n, seconds, rows=self.bulk_rows).arriving(self._schedule(n, seconds))
+            for n in range(self.bulk)
+        )
+        return (*sensitive, *lax)
+
+    def _schedule(self, number: int, seconds: float) -> Schedule:
+        patterns: dict[str, Callable[[], Schedule]] = {
+            "constant": lambda: constant(self.bulk_rows, seconds),
+            "pareto": lambda: pareto(self.bulk_rows, seconds, seed=number),
+            "square": lambda: square(self.bulk_rows, seconds),
+            "skew": lambda: constant(
+                skewed(self.bulk_rows * self.bulk, self.bulk)[number], seconds
+            ),
+        }
+        found = patterns.get(self.arrivals)
+        return found() if found is not None else trace(Path(self.arrivals))
+
+
+MIXES = {
+    mix.name: mix
+    for mix in (
+        Mix("standard", 2, 3, 100_000),
+        Mix("overload", 4, 6, 80_000),
+        Mix("bursts", 2, 3, 80_000, arrivals="pareto"),
+        Mix("waves", 2, 3, 80_000, arrivals="square"),
+        Mix("skew", 2, 6, 50_000, arrivals="skew"),
+        Mix("heavy", 4, 12, 150_000, alert_rows=120_000, alert_query="heavy-counts"),
+        Mix("alone", 1, 0, 0),
+        Mix("heavy-alone", 1, 0, 0, alert_rows=120_000, alert_query="heavy-counts"),
+    )
+}
+
+
+def find_mix(name: str) -> Mix:
+    if name not in MIXES:
+        raise UnknownMixError(f"no mix is named {name!r}; there are {', '.join(MIXES)}")
+    return MIXES[name]

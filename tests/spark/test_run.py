@@ -1,0 +1,181 @@
+"""`laxity run` as a process: it serves, restarts what fails, and ends cleanly when told to."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("fastapi")
+
+PIPELINE = '''
+import pathlib
+import laxity
+
+@laxity.query(target="1s", tenant="ads")
+def steady(spark):
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+    return rows.writeStream.format("parquet").option("path", "{folder}/steady")
+
+@laxity.query(target="5s", tenant="bulk")
+def shaky(spark):
+    """Fails until a file is there."""
+    def write(batch, number):
+        if not pathlib.Path("{folder}/mended").exists():
+            raise ValueError("not mended yet")
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 5).load()
+    return rows.writeStream.foreachBatch(write)
+'''
+
+SETTINGS = """
+[session]
+master = "local[2]"
+checkpoints = "./checkpoints"
+[session.conf]
+"spark.driver.memory" = "1g"
+"spark.driver.host" = "127.0.0.1"
+"spark.driver.bindAddress" = "127.0.0.1"
+"spark.ui.enabled" = false
+"spark.sql.shuffle.partitions" = 1
+[server]
+address = "127.0.0.1:0"
+[events]
+file = "events.jsonl"
+[restart]
+first = "500ms"
+longest = "1s"
+"""
+
+
+class Run:
+    """The process, and what its server says."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder
+        command = [sys.executable, "-m", "laxity", "run", str(folder / "pipeline.py"), *flags]
+        self.log = (folder / "log").open("w")
+        self.process = subprocess.Popen(
+            command, cwd=folder, stderr=self.log, stdout=self.log, start_new_session=True
+        )
+
+    def text(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def wait_for(self, condition: Callable[[], Any], seconds: float = 90.0) -> Any:
+        until = time.monotonic() + seconds
+        while True:
+            found = condition()
+            if found:
+                return found
+            assert self.process.poll() is None, f"it ended early: {self.text()[-2000:]}"
+            assert time.monotonic() < until, f"it did not happen: {self.text()[-2000:]}"
+            time.sleep(0.1)
+
+    @property
+    def address(self) -> tuple[str, str]:
+        match = self.wait_for(
+            lambda: re.search(r"(http://127\.0\.0\.1:\d+)/#token=(\S+)", self.text())
+        )
+        return match[1], match[2]
+
+    def query(self, name: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.address[0]}/api/v1/overview", timeout=10) as answer:
+            return next(q for q in json.load(answer)["queries"] if q["name"] == name)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+        self.log.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pipeline.py").write_text(PIPELINE.replace("{folder}", str(tmp_path)))
+    (tmp_path / "laxity.toml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def begin(*flags: str) -> Run:
+        runs.append(Run(folder, *flags))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.end()
+
+
+@pytest.mark.spark
+def test_the_life_of_a_run(start: Callable[..., Run], folder: Path) -> None:
+    run = start()
+    run.wait_for(lambda: run.query("shaky")["totals"]["restarts"] >= 1)
+    assert "shaky failed, restarting in 500ms" in run.text()
+    run.wait_for(lambda: run.query("steady")["latency"]["count"] >= 3)
+
+    (folder / "mended").touch()
+    run.wait_for(lambda: run.query("shaky")["latency"]["count"] >= 1)
+
+    # A target changed through the API, with the token that was printed.
+    url, token = run.address
+    request = urllib.request.Request(
+        f"{url}/api/v1/queries/steady",
+        data=b'{"target": "2s"}',
+        method="PATCH",
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert json.load(answer)["query"]["target"] == 2.0
+
+    # The whole group is told to end, as service managers do.
+    os.killpg(run.process.pid, signal.SIGTERM)
+    assert run.process.wait(60) == 0
+    assert "SIGTERM: stopping" in run.text()
+    assert "terminated with error" not in run.text().partition("SIGTERM: stopping")[2]
+
+    kinds = [json.loads(line)["kind"] for line in (folder / "events.jsonl").open()]
+    assert {"started", "failed", "restarted", "recovered", "changed"} <= set(kinds)
+
+    # Every batch that was planned is committed, but at most the last: checkpoints are intact.
+    for name in ("steady", "shaky"):
+        offsets = _batches(folder / "checkpoints" / name / "offsets")
+        commits = _batches(folder / "checkpoints" / name / "commits")
+        assert commits
+        assert offsets - commits <= {max(offsets)}
+
+
+def _batches(folder: Path) -> set[int]:
+    return {int(f.name) for f in folder.iterdir() if f.name.isdecimal()}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_giving_up_is_the_exit_code(start: Callable[..., Run]) -> None:
+    run = start("--max-restarts", "1", "--no-server")
+    run.wait_for(lambda: "shaky failed 2 times in a row and is given up" in run.text())
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(60) == 1
+
+
+def test_a_pipeline_that_cannot_be_read_is_bad_input(
+    start: Callable[..., Run], folder: Path
+) -> None:
+    (folder / "pipeline.py").write_text("import laxity\nlaxity.nothing\n")
+    run = start()
+    assert run.process.wait(60) == 2
+    assert "pipeline.py:2" in run.text()
+    assert "Traceback" not in run.text()
