@@ -38,6 +38,7 @@ class _Target:
 
     __slots__ = (
         "age",
+        "compiled",
         "frontier",
         "frontier_time",
         "high",
@@ -52,7 +53,7 @@ class _Target:
     def __init__(self, stage: str, window: Window | None) -> None:
         self.stage = stage
         self.window = window
-        self.reply = ReplyContext()
+        self.reply = self.compiled = ReplyContext()
         self.rule: PriorityRule | None = None
         self.line: ProgressLine | None = None
         self.age = 0
@@ -214,14 +215,16 @@ class ContextConverter:
         single draw would shift all messages of a stage alike, and leave their order as it is."""
         line = self._progress.line()
         target.age = 0
-        if target.rule is not None and line is target.line and self._perturb is None:
+        # Costs that drift by less than `_differ` at a time must still reach the rule.
+        same = line is target.line and target.reply is target.compiled
+        if target.rule is not None and same and self._perturb is None:
             return target.rule  # nothing has moved
         cost, path_cost = target.reply.cost, target.reply.path_cost
         if self._perturb is not None:
             cost = self._perturb(cost)
         situation = Situation(self.target, cost, path_cost, target.window, line)
         target.rule = rule = self._policy.rule(situation)
-        target.line = line
+        target.line, target.compiled = line, target.reply
         target.forget_frontier()
         return rule
 
