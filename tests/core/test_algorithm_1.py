@@ -6,6 +6,8 @@ import math
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laxity.core.contexts import Message, PriorityContext, ReplyContext, SourceEvent
 from laxity.core.converter import ContextConverter
@@ -225,3 +227,45 @@ def test_a_stage_that_is_not_downstream_is_refused() -> None:
         UnknownOperatorError, match="'parse' of job 'job' does not send to 'top'; it sends to count"
     ):
         converter("parse").process_reply("top", ReplyContext())
+
+
+AROUND_BOUNDARIES = [
+    at
+    for edge in (4.0, 8.0, 10.0, 12.0, 20.0)
+    for at in (edge - 1.5, edge - 0.5, math.nextafter(edge, 0.0), edge, edge + 0.5)
+]
+"""Few and close together, so that many follow each other within a window and just beyond it."""
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(AROUND_BOUNDARIES), st.floats(0, 5)), min_size=10, max_size=40
+    ),
+    st.sampled_from([Window.tumbling(10), Window.sliding(10, 4), None]),
+)
+def test_what_came_before_does_not_change_a_context(
+    events: list[tuple[float, float]], window: Window | None
+) -> None:
+    """A converter remembers the frontier of the last window; a new one has nothing to remember."""
+    job = Job.of("job", 50, [Stage("count", window=window)], time_domain=TimeDomain.INGESTION)
+    used = converter(None, job=job)
+    for progress, late in events:
+        event = SourceEvent(progress, progress + late)
+        fresh = converter(None, job=job).build_at_source(event, "count")
+        assert used.build_at_source(event, "count")[1:] == fresh[1:], "all but the message's id"
+
+
+def test_a_perturbation_is_drawn_for_each_message() -> None:
+    """One draw for many messages of a stage would leave their order as it is."""
+    errors = iter([1.0, 2.0, 4.0])
+    at_source = ContextConverter(
+        JOB,
+        None,
+        LeastLaxityFirst(),
+        progress_map(JOB.time_domain),
+        count(),
+        perturb=lambda cost: cost + next(errors),
+    )
+    event = SourceEvent(progress=7.0, arrival=8.0)
+    priorities = [at_source.build_at_source(event, "parse").priority for _ in range(3)]
+    assert priorities == [8.0 + 50 - error for error in (1.0, 2.0, 4.0)]

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from laxity.core.contexts import PriorityContext
+from laxity.core.contexts import PriorityContext, SourceEvent
 from laxity.sim import Cluster, Simulation, simulate
 from laxity.sim.operators import Message, Operator
 from laxity.sim.schedulers import Cameo, Fifo, Orleans, Slots
@@ -148,7 +148,8 @@ def test_only_cameo_builds_contexts() -> None:
         assert scheduler.contexts(flow, count()) is None
     contexts = Cameo().contexts(flow, count())
     source = next(iter(contexts.sources.values()))
-    assert math.isfinite(source.build(1.0, 0.0, 1.1).priority)
+    event = SourceEvent(progress=1.0, arrival=1.1, since=0.0)
+    assert math.isfinite(source.build(event).priority)
 
 
 def test_no_scheduler_is_given_other_costs_than_another() -> None:

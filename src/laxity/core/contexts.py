@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from laxity.core.jobs import OperatorId
 from laxity.core.rules import MINIMUM_PRIORITY
@@ -39,6 +39,18 @@ class ReplyContext:
     path_cost: float = 0.0
     queueing: float = 0.0
     pending: int = 0
+
+
+class Arrived(Protocol):
+    """What a converter reads of an event; `SourceEvent` says what the fields mean. A back end
+    whose own messages have them need not copy them into one."""
+
+    @property
+    def progress(self) -> float: ...
+    @property
+    def arrival(self) -> float: ...
+    @property
+    def since(self) -> float: ...
 
 
 class SourceEvent(NamedTuple):

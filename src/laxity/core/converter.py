@@ -7,15 +7,16 @@ The policy enters only as the rule it compiles; one evaluator gives every priori
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from laxity.core.contexts import Message, PriorityContext, ReplyContext, SourceEvent
+from laxity.core.contexts import Arrived, Message, PriorityContext, ReplyContext
 from laxity.core.costs import CostProfile, Perturbation
 from laxity.core.errors import UnknownOperatorError
 from laxity.core.jobs import Job
 from laxity.core.policies.api import Policy, Situation
-from laxity.core.progress import ProgressMap
-from laxity.core.rules import CONSTANT, FRONTIER, TOKEN, Facts, PriorityRule
+from laxity.core.progress import ProgressLine, ProgressMap
+from laxity.core.rules import CONSTANT, FRONTIER, TOKEN, PriorityRule
 from laxity.core.tokens import NO_TOKEN, TokenBucket
 from laxity.core.windows import Window
 
@@ -23,18 +24,59 @@ _REFRESH = 16
 """Messages between two compilations of a rule whose situation only drifts. A progress line over
 64 points moves little in 16, and compiling costs as much as evaluating ten times."""
 
+_new_context = tuple.__new__
+"""Makes a named tuple without the Python function that would only pass its arguments on: a tenth
+of the cost of a context."""
+
 
 class _Target:
-    """What a converter keeps of one stage it sends to: RC_local and the rule compiled from it."""
+    """What a converter keeps of one stage it sends to: RC_local and the rule compiled from it.
 
-    __slots__ = ("age", "reply", "rule", "stage", "window")
+    `frontier` and `frontier_time` are those of every progress from `low` to `high`. Both only ever
+    rise with progress, so whatever lies between two that share them shares them too.
+    """
+
+    __slots__ = (
+        "age",
+        "compiled",
+        "frontier",
+        "frontier_time",
+        "high",
+        "line",
+        "low",
+        "reply",
+        "rule",
+        "stage",
+        "window",
+    )
 
     def __init__(self, stage: str, window: Window | None) -> None:
         self.stage = stage
         self.window = window
-        self.reply = ReplyContext()
+        self.reply = self.compiled = ReplyContext()
         self.rule: PriorityRule | None = None
+        self.line: ProgressLine | None = None
         self.age = 0
+        self.forget_frontier()
+
+    def forget_frontier(self) -> None:
+        self.low, self.high = math.inf, -math.inf
+        self.frontier = self.frontier_time = math.nan
+
+    def find_frontier(self, rule: PriorityRule, since: float, progress: float) -> float:
+        """p_MF of a message; t_MF by the line is left in `frontier_time`."""
+        time = rule.frontier_time(since)
+        if self.window is None or since != since:
+            self.forget_frontier()  # each message is its own frontier
+            self.frontier_time = time
+            return progress
+        frontier = self.window.frontier(since)
+        if frontier == self.frontier and time == self.frontier_time:
+            self.low, self.high = min(self.low, since), max(self.high, since)
+        else:
+            self.low = self.high = since
+            self.frontier, self.frontier_time = frontier, time
+        return frontier
 
 
 def _differ(cost: float, before: float) -> bool:
@@ -89,14 +131,16 @@ class ContextConverter:
 
     # The four functions of §5.1.
 
-    def build_at_source(self, event: SourceEvent, target: str) -> PriorityContext:
+    def build_at_source(self, event: Arrived, target: str) -> PriorityContext:
         """BUILDCTXATSOURCE: the context of the message that carries `event` to `target`."""
         local, token = NO_TOKEN.interval, NO_TOKEN.tag
         if self._tokens is not None:
             drawn = self._tokens.draw(event.arrival)
             local, token = drawn.interval, drawn.tag
-        since = event.since if event.since == event.since else event.progress
-        return self._convert(target, event.progress, since, event.arrival, local, token)
+        progress, since = event.progress, event.since
+        if since != since:
+            since = progress
+        return self._convert(target, progress, since, event.arrival, local, token)
 
     def build_at_operator(self, message: Message, target: str) -> PriorityContext:
         """BUILDCTXATOPERATOR: the context of what `message` triggered, sent on to `target`."""
@@ -145,30 +189,43 @@ class ContextConverter:
     ) -> PriorityContext:
         target = self._targets.get(target_stage) or self._target(target_stage)
         rule = target.rule
-        target.age += 1
-        if rule is None or target.age >= _REFRESH:
-            rule = self._compile(target)
-        frontier = progress
-        if target.window is not None and since == since:
-            frontier = target.window.frontier(since)
-        time = rule.base_value(Facts(arrival, since, token))
+        target.age = age = target.age + 1
+        if rule is None or age >= _REFRESH or self._perturb is not None:
+            rule = self._refresh(target)
+        if target.low <= since <= target.high:
+            frontier = target.frontier
+        else:
+            frontier = target.find_frontier(rule, since, progress)
+        time = rule.base_at(target.frontier_time, arrival, token)
         priority = time + rule.offset
-        if rule.base is CONSTANT:
-            local = 0.0  # no opinion: in order of arrival
-        elif rule.base is not TOKEN:
-            local = frontier if frontier == frontier else arrival
-        if rule.base is not FRONTIER:
+        base = rule.base
+        if base is not FRONTIER:
             time = arrival
-        return PriorityContext(next(self._ids), local, priority, frontier, time, self.target, token)
+        if base is CONSTANT:
+            local = 0.0  # no opinion: in order of arrival
+        elif base is not TOKEN:
+            local = frontier if frontier == frontier else arrival
+        return _new_context(
+            PriorityContext,
+            (next(self._ids), local, priority, frontier, time, self.target, token),
+        )
 
-    def _compile(self, target: _Target) -> PriorityRule:
+    def _refresh(self, target: _Target) -> PriorityRule:
+        """The rule for the situation as it is now. A perturbed one is drawn for each message: a
+        single draw would shift all messages of a stage alike, and leave their order as it is."""
+        line = self._progress.line()
+        target.age = 0
+        # Costs that drift by less than `_differ` at a time must still reach the rule.
+        same = line is target.line and target.reply is target.compiled
+        if target.rule is not None and same and self._perturb is None:
+            return target.rule  # nothing has moved
         cost, path_cost = target.reply.cost, target.reply.path_cost
         if self._perturb is not None:
             cost = self._perturb(cost)
-        rule = self._policy.rule(
-            Situation(self.target, cost, path_cost, target.window, self._progress.line())
-        )
-        target.rule, target.age = rule, 0
+        situation = Situation(self.target, cost, path_cost, target.window, line)
+        target.rule = rule = self._policy.rule(situation)
+        target.line, target.compiled = line, target.reply
+        target.forget_frontier()
         return rule
 
     def _target(self, stage: str) -> _Target:

@@ -35,7 +35,8 @@ class ProgressMap(Protocol):
         ...
 
     def line(self) -> ProgressLine | None:
-        """The current map, or None while it is unknown."""
+        """The current map, or None while it is unknown. The same object as long as nothing was
+        observed that moves it, so that callers can tell."""
         ...
 
 
@@ -69,6 +70,7 @@ class EventTimeMap:
         self._patience = patience
         self._strays: list[tuple[float, float]] = []
         self._latest = -math.inf
+        self._line: ProgressLine | None = None
         self._anchor()
 
     def _anchor(self) -> None:
@@ -80,6 +82,7 @@ class EventTimeMap:
         self._since_anchor = 0
 
     def _add(self, point: tuple[float, float], sign: float) -> None:
+        self._line = None
         p, t = point[0] - self._p0, point[1] - self._t0
         self._sum_p += sign * p
         self._sum_t += sign * t
@@ -144,6 +147,11 @@ class EventTimeMap:
         self._anchor()
 
     def line(self) -> ProgressLine | None:
+        if self._line is None:
+            self._line = self._fit()
+        return self._line
+
+    def _fit(self) -> ProgressLine | None:
         n = len(self._points)
         if n == 0:
             return None

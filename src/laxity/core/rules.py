@@ -79,19 +79,27 @@ class PriorityRule:
         return self.base_value(facts) + self.offset
 
     def base_value(self, facts: Facts) -> float:
+        return self.base_at(self.frontier_time(facts.progress), facts.arrival, facts.token)
+
+    def base_at(self, frontier_time: float, arrival: float, token: float) -> float:
+        """`base_value` where the frontier time is known already: it is the same for all messages
+        of a window."""
         base = self.base
         if base is CONSTANT:
             return 0.0
         if base is TOKEN:
-            return facts.token
-        arrival = facts.arrival
-        if base is FRONTIER and facts.progress == facts.progress:  # known: not NaN
-            p0, t0, slope = self.line
-            time = t0 + slope * (self.frontier_progress(facts.progress) - p0)
-            # The window waits for this message, so it is not complete before its arrival: after a
-            # silence the line lies far in the past, and would make a message urgent beyond reason.
-            return arrival if arrival > time else time
-        return arrival
+            return token
+        # The window waits for this message, so it is not complete before its arrival: after a
+        # silence the line lies far in the past, and would make a message urgent beyond reason.
+        return arrival if arrival > frontier_time else frontier_time
+
+    def frontier_time(self, progress: float) -> float:
+        """When the sources reach the frontier of `progress`; −∞ where this rule has no frontier
+        or the progress is unknown (NaN): then the arrival decides."""
+        if self.base is not FRONTIER or progress != progress:
+            return -math.inf
+        p0, t0, slope = self.line
+        return t0 + slope * (self.frontier_progress(progress) - p0)
 
     def frontier_progress(self, progress: float) -> float:
         """TRANSFORM, as in `laxity.core.windows`, on this rule's numbers."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from laxity.core.contexts import Arrived, PriorityContext
 from laxity.core.contexts import Message as CoreMessage
-from laxity.core.contexts import PriorityContext, SourceEvent
 from laxity.core.converter import ContextConverter
 from laxity.core.costs import Perturbation
 from laxity.core.frontier import LowWatermark
-from laxity.core.jobs import Job, OperatorId
+from laxity.core.jobs import Job
 from laxity.core.policies.api import Policy
 from laxity.core.progress import ProgressMap, progress_map
 from laxity.core.tokens import TokenBucket
@@ -39,7 +39,7 @@ class JobContexts:
         self._job = job
         self._progress = progress_map(job.time_domain)
         sources = [op for op in job.operators() if op.stage in job.sources]
-        self._low = LowWatermark(sources)
+        low = LowWatermark(range(len(sources)))  # numbers, because names take long to hash
 
         def ingestion() -> ContextConverter:
             bucket = TokenBucket(tokens) if policy.needs_tokens and tokens is not None else None
@@ -50,54 +50,69 @@ class JobContexts:
         # Each source draws from its own bucket; without buckets one converter serves them all.
         shared = None if policy.needs_tokens else ingestion()
         self.sources = {
-            op: SourceContexts(self._low, self._progress, op, shared or ingestion())
-            for op in sources
+            op: SourceContexts(low, self._progress, number, op.stage, shared or ingestion())
+            for number, op in enumerate(sources)
         }
-        self._measured = dict.fromkeys(job.stages, 0)
         self._stages = {
             stage: ContextConverter(job, stage, policy, self._progress, ids, perturb=perturb)
             for stage in job.stages
         }
-        self._senders: dict[str, list[ContextConverter]] = {
-            stage: [self._stages[up] for up in job.upstream[stage]] for stage in job.stages
-        }
-        for stage in job.sources:
-            own = [s.converter for op, s in self.sources.items() if op.stage == stage]
-            self._senders[stage] += own if shared is None else [shared]
+        self.profiles: dict[str, StageProfile] = {}
+        for stage in job.stages:
+            senders = [self._stages[up] for up in job.upstream[stage]]
+            if stage in job.sources:
+                own = [s.converter for op, s in self.sources.items() if op.stage == stage]
+                senders += own if shared is None else [shared]
+            self.profiles[stage] = StageProfile(stage, self._stages[stage], senders)
 
     def at_operator(self, done: CoreMessage, target: str) -> PriorityContext:
         return self._stages[done.operator.stage].build_at_operator(done, target)
 
-    def learn(self, stage: str, cost: float) -> None:
-        self._measured[stage] = measured = self._measured[stage] + 1
+
+class StageProfile:
+    """What a stage costs, and who is told."""
+
+    __slots__ = ("_converter", "_measured", "_senders", "_stage")
+
+    def __init__(
+        self, stage: str, converter: ContextConverter, senders: list[ContextConverter]
+    ) -> None:
+        self._stage = stage
+        self._converter = converter
+        self._senders = senders
+        self._measured = 0
+
+    def learn(self, cost: float) -> None:
+        self._measured = measured = self._measured + 1
         if measured > _SETTLED and measured % _SAMPLE:
             return
-        converter = self._stages[stage]
+        converter = self._converter
         converter.cost.update(cost)
         reply = converter.prepare_reply()
-        for sender in self._senders[stage]:
-            sender.process_reply(stage, reply)
+        for sender in self._senders:
+            sender.process_reply(self._stage, reply)
 
 
 class SourceContexts:
     """One source's door into the core: notes its progress and builds its contexts."""
 
-    __slots__ = ("_low", "_progress", "_source", "_stage", "converter")
+    __slots__ = ("_low", "_number", "_progress", "_stage", "converter")
 
     def __init__(
         self,
         low: LowWatermark,
         progress: ProgressMap,
-        source: OperatorId,
+        number: int,
+        stage: str,
         converter: ContextConverter,
     ) -> None:
         self._low = low
         self._progress = progress
-        self._source = source
-        self._stage = source.stage
+        self._number = number
+        self._stage = stage
         self.converter = converter
 
-    def build(self, progress: float, since: float, arrival: float) -> PriorityContext:
-        if self._low.advance(self._source, progress):
-            self._progress.observe(self._low.progress, arrival)
-        return self.converter.build_at_source(SourceEvent(progress, arrival, since), self._stage)
+    def build(self, message: Arrived) -> PriorityContext:
+        if self._low.advance(self._number, message.progress):
+            self._progress.observe(self._low.progress, message.arrival)
+        return self.converter.build_at_source(message, self._stage)

@@ -14,6 +14,7 @@ from laxity.core.windows import Window, next_boundary
 
 if TYPE_CHECKING:
     from laxity.core.contexts import PriorityContext
+    from laxity.sim.contexts import StageProfile
     from laxity.sim.dataflow import StageCost
     from laxity.sim.jobrun import JobRun
     from laxity.sim.nodes import Node
@@ -93,6 +94,7 @@ class Operator:
         "number",
         "partition",
         "pending",
+        "profile",
         "stage",
         "targets",
         "window",
@@ -123,6 +125,8 @@ class Operator:
         self.listed = False
         """Both for schedulers that keep an operator's messages with it."""
         self.last_worker: Any = -1
+        self.profile: StageProfile | None = None
+        """Where what messages cost here is noted, if the scheduler wants to know."""
         self.pending = 0
         self.bound = 1
         """Pending messages at which the job's sources are held."""

@@ -69,6 +69,8 @@ class Simulation:
                     node = self.nodes[(operator.partition + index) % cluster.nodes]
                     operator.node = node
                     operator.bound = cluster.mailbox * operator.inputs
+                    if run.contexts is not None:
+                        operator.profile = run.contexts.profiles[operator.stage]
                     node.add_operator(operator)
             for stage, specs in flow.sources.items():
                 for operator, spec in zip(run.stages[stage], specs, strict=True):
@@ -89,9 +91,8 @@ class Simulation:
         job = operator.job
         self.done += 1
         operator.pending -= 1
-        contexts = job.contexts
-        if contexts is not None:
-            contexts.learn(operator.stage, cost)
+        if operator.profile is not None:
+            operator.profile.learn(cost)
         source = message.source
         if source is not None:
             if now >= self._measure_from:

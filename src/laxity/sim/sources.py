@@ -88,7 +88,7 @@ class Source:
         rows = spec.rows if self._volume is None else self._volume(progress)
         message = Message(self._operator, 0, rows, since, progress, now, self)
         if self.contexts is not None:
-            message.context = self.contexts.build(progress, since, now)
+            message.context = self.contexts.build(message)
         self._simulation.submitted += 1
         self._operator.pending += 1
         self._operator.node.submit(now, message)
