@@ -69,6 +69,22 @@ class Browser:
     def click(self, css: str) -> None:
         self.wait(lambda: self.driver.execute_script(_CLICK, css))
 
+    def press(self, css: str) -> Any:
+        """As a hand does it, which a page's question does not interrupt; returns the question."""
+        from selenium.common.exceptions import StaleElementReferenceException
+        from selenium.webdriver.support.expected_conditions import alert_is_present
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        def pressed() -> bool:
+            try:
+                self.find(css).click()
+            except StaleElementReferenceException:  # drawn anew between finding and pressing
+                return False
+            return True
+
+        self.wait(pressed)
+        return WebDriverWait(self.driver, 20).until(alert_is_present())
+
     def type(self, css: str, text: str) -> None:
         field = self.find(css)
         field.clear()
@@ -178,9 +194,7 @@ def test_the_main_path(browser: Browser, service: ScriptedService) -> None:
     # A tenant's cap.
     browser.click("#to-overview")
     browser.wait(lambda: browser.shown("[data-cap=reports]"))
-    browser.find("[data-cap=reports]")
-    browser.click("[data-cap=reports]")
-    prompt = browser.driver.switch_to.alert
+    prompt = browser.press("[data-cap=reports]")
     prompt.send_keys("2")
     prompt.accept()
     browser.wait(lambda: service.caps == {"reports": 2})
