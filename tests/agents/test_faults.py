@@ -4,6 +4,7 @@ the queries are those of the file-to-file engine. The same faults on real Spark:
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections import Counter
@@ -68,22 +69,21 @@ def test_a_move_loses_and_doubles_nothing(fleet: Fleet) -> None:
     exactly_once(fleet, "copy")
 
 
-def test_draining_a_node_empties_it(fleet: Fleet) -> None:
+def test_a_drained_node_empties_and_one_that_leaves_hands_over_at_once(fleet: Fleet) -> None:
     fleet.client.drain("n1")
     fleet.wait(lambda: fleet.runs("copy", "n2"), "copy runs on n2")
     fleet.wait(lambda: fleet.node("n1")["runs"] == [], "n1 is empty")
     fleet.feed("copy", 2)
     exactly_once(fleet, "copy")
-
-
-def test_an_agent_that_leaves_hands_over_at_once(fleet: Fleet) -> None:
-    fleet.stop("n1")
-    fleet.wait(lambda: fleet.node("n1")["reach"] == "left", "n1 said goodbye")
-    fleet.wait(lambda: fleet.runs("copy", "n2"), "copy runs on n2")
+    fleet.client.drain("n1", on=False)
+    fleet.stop("n2")
+    fleet.wait(lambda: fleet.node("n2")["reach"] == "left", "n2 said goodbye")
+    fleet.wait(lambda: fleet.runs("copy", "n1"), "copy runs on n1")
     fleet.feed("copy", 2)
     exactly_once(fleet, "copy")
 
 
+@pytest.mark.slow
 def test_the_orchestrator_killed_and_started_again(fleet: Fleet) -> None:
     fleet.kill("orchestrator")
     fleet.feed("copy", 3)
@@ -98,6 +98,7 @@ def test_the_orchestrator_killed_and_started_again(fleet: Fleet) -> None:
     exactly_once(fleet, "copy")
 
 
+@pytest.mark.slow
 def test_the_orchestrator_killed_mid_move_and_without_memory(fleet: Fleet) -> None:
     fleet.knobs(n2={"prepare_seconds": 2.0})
     fleet.client.move("copy", "n2")
@@ -125,19 +126,23 @@ def test_a_standby_takes_over(fleet: Fleet) -> None:
     exactly_once(fleet, "copy")
 
 
-@pytest.mark.parametrize("victim", ["n1", "n2"])
+STEPS: dict[str, dict[str, dict[str, float]]] = {
+    "prepare": {"n2": {"prepare_seconds": 3.0}},
+    "stop": {"n1": {"batch_seconds": 1.0}},
+    "start": {"n2": {"start_seconds": 3.0}},
+}
+
+
 @pytest.mark.parametrize(
-    ("step", "knobs"),
+    ("step", "victim"),
     [
-        ("prepare", {"n2": {"prepare_seconds": 3.0}}),
-        ("stop", {"n1": {"batch_seconds": 1.0}}),
-        ("start", {"n2": {"start_seconds": 3.0}}),
+        pytest.param(step, victim, marks=() if one == ("stop", "n1") else pytest.mark.slow)
+        for one in itertools.product(STEPS, ("n1", "n2"))
+        for step, victim in [one]
     ],
 )
-def test_an_agent_killed_at_each_step_of_a_move(
-    fleet: Fleet, victim: str, step: str, knobs: dict[str, dict[str, float]]
-) -> None:
-    fleet.knobs(**knobs)
+def test_an_agent_killed_at_each_step_of_a_move(fleet: Fleet, step: str, victim: str) -> None:
+    fleet.knobs(**STEPS[step])
     if step == "stop":  # the slow batch must be the source's: bring it up with the knob
         fleet.kill("n1")
         fleet.agent("n1")

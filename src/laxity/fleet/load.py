@@ -3,10 +3,13 @@ scores and requests; the orchestrator answers requests with moves."""
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from dataclasses import asdict, replace
 from typing import Any
 
 from laxity.fleet.decisions import (
+    Decision,
     DecisionSettings,
     FleetPlanner,
     Migrate,
@@ -15,14 +18,18 @@ from laxity.fleet.decisions import (
     threshold_for,
 )
 from laxity.fleet.engine import Measures
+from laxity.fleet.errors import InvalidRingError
 from laxity.fleet.footprint import Conditions, Footprint
 from laxity.fleet.hostload import HostLoad
 from laxity.fleet.interference import InterferenceScore
-from laxity.fleet.membership import Reach
+from laxity.fleet.membership import Node, Reach
+from laxity.fleet.migration import Step
 from laxity.fleet.node import NodeManager
-from laxity.fleet.orchestrator import Orchestrator
+from laxity.fleet.orchestrator import Orchestrator, release
 from laxity.fleet.refusals import RefusedError
 from laxity.fleet.rings import PredictionRing
+
+log = logging.getLogger("laxity.fleet")
 
 
 def default_decisions(**changes: Any) -> DecisionSettings:
@@ -46,7 +53,10 @@ class NodeLoad:
         self._manager = NodeManager(node, InterferenceScore(), settings, step=step)
         self._step = step
         self._round = 0
+        self._settings = settings
         self._rejections: dict[str, float] = {}
+        self._unanswered: set[str] = set()
+        """Queries that have asked to move since they were last refused."""
         self._notices: dict[str, str] = {}
 
     def __call__(self, measured: list[Measures], host: HostLoad, now: float) -> dict[str, Any]:
@@ -55,6 +65,7 @@ class NodeLoad:
         for gone in known - here:
             manager.hand_over(gone)
             self._notices.pop(gone, None)
+            self._unanswered.discard(gone)
         for one in measured:
             footprint = Footprint(max(0.0, one.seconds_per_row))
             if one.query in known:
@@ -70,6 +81,11 @@ class NodeLoad:
             return self._wire(NodeReport(manager.node, ring, conditions_of(host)), {}, None)
         found = manager.round(conditions_of(host), now)
         self._round += 1
+        if found.request is not None:
+            self._unanswered.add(found.request.computation)
+        for query, score in found.scores.items():
+            if score <= self._settings.score_threshold:
+                self._notices.pop(query, None)
         return self._wire(found.report, dict(found.scores), found.request)
 
     def _wire(
@@ -91,63 +107,122 @@ class NodeLoad:
         }
 
     def rejected(self, rejections: dict[str, float], now: float) -> None:
-        """Each refusal of the orchestrator once, by when it was."""
+        """Each refusal of the orchestrator once, by when it was. A node may ask again before it
+        hears the answer; the answer to that is no second refusal. Nor is one from before this
+        process began."""
         for query, at in rejections.items():
-            if self._rejections.get(query) != at:
-                self._rejections[query] = at
-                scale_out = self._manager.rejected(query, now)
-                if scale_out is not None:
-                    self._notices[query] = str(scale_out)
+            if self._rejections.get(query) == at:
+                continue
+            self._rejections[query] = at
+            if query not in self._unanswered:
+                continue
+            self._unanswered.discard(query)
+            scale_out = self._manager.rejected(query, now)
+            if scale_out is not None:
+                self._notices[query] = str(scale_out)
 
 
 class Adviser:
-    """The orchestrator's side: called with every tick."""
+    """The orchestrator's side: called with every tick.
+
+    A query can only go where its checkpoint can be read, so nodes of different feature releases
+    are planned for apart.
+    """
 
     def __init__(self, settings: DecisionSettings) -> None:
-        self._planner = FleetPlanner(InterferenceScore(), settings)
+        self._planners: defaultdict[tuple[str, str], FleetPlanner] = defaultdict(
+            lambda: FleetPlanner(InterferenceScore(), settings)
+        )
         self._answered: dict[str, tuple[str, int]] = {}
         self._seen_moves: set[int] = set()
+        self._unreadable: set[tuple[str, str]] = set()
 
     def __call__(self, mind: Orchestrator, now: float) -> None:
-        self._cool(mind, now)
-        requests = []
+        requests: dict[tuple[str, str], list[MigrationRequest]] = defaultdict(list)
         for node in mind.members:
-            load = node.report.load
-            if mind.members.reach(node.name, now) is not Reach.UP or "ring" not in load:
-                if node.name in self._planner.nodes:
-                    self._planner.remove(node.name)
+            group = release(node.report)
+            for other, planner in self._planners.items():
+                if other != group and node.name in planner.nodes:
+                    planner.remove(node.name)  # it came back with another release
+            if mind.members.reach(node.name, now) is not Reach.UP or not node.report.load:
+                self._leave_out(node)
                 continue
-            self._planner.report(
-                NodeReport(
-                    node.name,
-                    PredictionRing.from_wire(load["ring"]),
-                    Conditions(**load["conditions"]),
-                    open=node.name not in mind.drained,
-                )
+            try:
+                request = self._read(mind, node)
+            except (LookupError, TypeError, ValueError) as error:
+                self._leave_out(node)
+                this = (node.name, node.report.incarnation)
+                if this not in self._unreadable:
+                    log.warning("%s reports a load that cannot be read: %s", node.name, error)
+                self._unreadable.add(this)
+                continue
+            if request is not None:
+                requests[group].append(request)
+        self._cool(mind, now)
+        for group, asked in requests.items():
+            for answer in self._planners[group].plan(asked, now):
+                self._carry_out(answer, mind, now)
+
+    def _read(self, mind: Orchestrator, node: Node) -> MigrationRequest | None:
+        """What a node says of itself, and its request unless that was answered already."""
+        load = node.report.load
+        planner = self._planners[release(node.report)]
+        planner.report(
+            NodeReport(
+                node.name,
+                _ring(load["ring"], planner),
+                Conditions(**load["conditions"]),
+                open=node.name not in mind.drained,
             )
-            asked, this = load.get("request"), (node.report.incarnation, load["round"])
-            if asked is None or self._answered.get(node.name) == this:
-                continue
-            self._answered[node.name] = this
-            if asked["query"] not in mind.migrations and mind.runs(asked["query"], node.name):
-                ring = PredictionRing.from_wire(asked["ring"])
-                requests.append(MigrationRequest(asked["query"], node.name, ring, asked["score"]))
-        for answer in self._planner.plan(requests, now) if requests else ():
-            if isinstance(answer, Migrate):
-                try:
-                    mind.move(answer.computation, answer.target, now, by="fleet")
-                except RefusedError:
-                    mind.reject(answer.computation, answer.source, now)
-            elif answer.counts:
+        )
+        asked, this = load["request"], (node.report.incarnation, load["round"])
+        if asked is None or self._answered.get(node.name) == this:
+            return None
+        self._answered[node.name] = this
+        query = asked["query"]
+        if query in mind.migrations or not mind.runs(query, node.name):
+            return None
+        return MigrationRequest(
+            query, node.name, _ring(asked["ring"], planner), float(asked["score"])
+        )
+
+    def _leave_out(self, node: Node) -> None:
+        planner = self._planners[release(node.report)]
+        if node.name in planner.nodes:
+            planner.remove(node.name)
+
+    @staticmethod
+    def _carry_out(answer: Decision, mind: Orchestrator, now: float) -> None:
+        if isinstance(answer, Migrate):
+            try:
+                mind.move(answer.computation, answer.target, now, by="fleet")
+            except RefusedError:
                 mind.reject(answer.computation, answer.source, now)
+        elif answer.counts:
+            mind.reject(answer.computation, answer.source, now)
 
     def _cool(self, mind: Orchestrator, now: float) -> None:
-        """Nodes of moves that are under way or have just ended, whoever asked for them."""
+        """Nodes of moves that are under way or have just ended, whoever asked for them. A move
+        that came to nothing counts as a refusal, or it would be tried again and again."""
         for move in mind.migrations.values():
-            for name in (move.source, move.target):
-                self._planner.took_part(name, now)
-        for move in mind.history:
-            if move.number not in self._seen_moves:
-                self._seen_moves.add(move.number)
-                for name in (move.source, move.target):
-                    self._planner.took_part(name, now)
+            self._took_part(move.source, move.target, now=now)
+        ended = {move.number: move for move in mind.history}
+        for number in ended.keys() - self._seen_moves:
+            move = ended[number]
+            self._took_part(move.source, move.target, now=now)
+            if move.by == "fleet" and move.step is Step.ENDED:
+                mind.reject(move.query, move.source, now)
+        self._seen_moves = set(ended)
+
+    def _took_part(self, *names: str, now: float) -> None:
+        for planner in self._planners.values():
+            for name in names:
+                if name in planner.nodes:
+                    planner.took_part(name, now)
+
+
+def _ring(data: Any, planner: FleetPlanner) -> PredictionRing:
+    ring, shape = PredictionRing.from_wire(data), planner.score.shape
+    if ring.shape != shape:
+        raise InvalidRingError(f"rings of {ring.shape.rings} where {shape.rings} are spoken")
+    return ring

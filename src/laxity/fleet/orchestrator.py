@@ -512,7 +512,12 @@ def _load(data: dict[str, Any]) -> _Saved:
 
 def versions_match(one: Report, other: Report) -> bool:
     """Checkpoints and state are safe to share within a feature release."""
-    return one.engine == other.engine and _feature(one.version) == _feature(other.version)
+    return release(one) == release(other)
+
+
+def release(report: Report) -> tuple[str, str]:
+    """Of what engine, and which feature release."""
+    return report.engine, _feature(report.version)
 
 
 def _feature(version: str) -> str:

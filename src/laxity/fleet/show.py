@@ -33,7 +33,7 @@ def _node(mind: Orchestrator, node: Node, now: float) -> dict[str, Any]:
         "cores": report.cores,
         "draining": node.name in mind.drained,
         "host": report.host,
-        "load": {k: v for k, v in report.load.items() if k in ("scores", "request")},
+        "load": {k: v for k, v in report.load.items() if k in ("scores", "request", "notices")},
         "runs": sorted(q.query for q in report.queries if q.phase is Phase.RUNNING),
     }
 

@@ -19,6 +19,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,8 +27,12 @@ from laxity.fleet.agent import Agent, AgentSettings
 from laxity.fleet.checkpoint import read_progress
 from laxity.fleet.client import Client, FixedLocator, FolderLocator, Locator, read_token
 from laxity.fleet.engine import Guard, Measures, Prepared, RunState
+from laxity.fleet.load import NodeLoad, default_decisions
 from laxity.fleet.refusals import FencedError, PreparationError, StoreAwayError
 from laxity.pipeline import Pipeline, load_pipeline
+
+_RECENT = 3.0
+"""Seconds that measurements look back."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class FileCopy:
     checkpoint: Path
     files_per_batch: int = 1
     batch_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """What a batch burns: queries of one process then do get into each other's way."""
     prepare_seconds: float = 0.0
     start_seconds: float = 0.0
 
@@ -61,6 +68,12 @@ def _create(path: Path, text: str) -> None:
         draft.unlink()
 
 
+def _burn(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
 @dataclass
 class _Run:
     copy: FileCopy
@@ -70,7 +83,8 @@ class _Run:
     first_batch_at: float | None = None
     last_batch_at: float = 0.0
     batches: int = 0
-    rows: int = 0
+    recent: deque[tuple[float, float, int]] = field(default_factory=deque)
+    """(ended at, seconds it took, rows) of each batch of the last moments."""
     thread: threading.Thread | None = None
 
     def check(self) -> None:
@@ -102,9 +116,11 @@ class _Run:
                 return False
             self.check()
             _create(plan, json.dumps(todo))
+        began = time.monotonic()
         todo = json.loads(plan.read_text())
         rows = [row for name in todo for row in json.loads((self.copy.source / name).read_text())]
         time.sleep(self.copy.batch_seconds)
+        _burn(self.copy.cpu_seconds)
         entry = sink / "_metadata" / str(number).zfill(8)
         if not entry.exists():
             part = f"part-{number}-{secrets.token_hex(4)}.json"
@@ -115,8 +131,20 @@ class _Run:
         self.last_batch_at = time.time()
         self.first_batch_at = self.first_batch_at or self.last_batch_at
         self.batches += 1
-        self.rows += len(rows)
+        ended = time.monotonic()
+        self.recent.append((ended, ended - began, len(rows)))
         return True
+
+    def measured(self, query: str) -> Measures:
+        now = time.monotonic()
+        while self.recent and self.recent[0][0] < now - _RECENT:
+            self.recent.popleft()
+        batches = list(self.recent)
+        rows = sum(count for _, _, count in batches)
+        busy = sum(seconds for _, seconds, _ in batches)
+        return Measures(
+            query, rows / _RECENT, busy / rows if rows else 0.0, 8.0, batches=self.batches
+        )
 
     @staticmethod
     def _done(root: Path, upto: int) -> list[str]:
@@ -184,10 +212,7 @@ class FileEngine:
         return RunState(run.thread.is_alive(), run.error, run.first_batch_at)
 
     def measures(self) -> list[Measures]:
-        return [
-            Measures(q, float(r.rows), r.copy.batch_seconds, 8.0, batches=r.batches)
-            for q, r in list(self._runs.items())
-        ]
+        return [run.measured(query) for query, run in list(self._runs.items())]
 
     def processes(self) -> list[int]:
         return [os.getpid()]
@@ -259,7 +284,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--checkpoints", type=Path)
     parser.add_argument("--ttl", type=float, default=2.0)
     parser.add_argument("--period", type=float, default=0.2)
+    parser.add_argument("--cooling-down", type=float, default=30.0)
+    parser.add_argument("--cpu", type=int, help="run on this CPU alone, as on a host of its own")
     options = parser.parse_args(arguments)
+    if options.cpu is not None:
+        os.sched_setaffinity(0, {options.cpu})
     locator: Locator = FolderLocator(options.state_dir)
     if options.url:
         locator = FixedLocator([options.url], read_token(options.state_dir / "token"))
@@ -268,6 +297,11 @@ def main(arguments: list[str] | None = None) -> None:
         FileEngine(options.version, options.checkpoints),
         Client(locator, timeout=2.0),
         AgentSettings(period=options.period, ttl=options.ttl, stop_patience=20.0),
+        assess=NodeLoad(
+            options.name,
+            default_decisions(cooling_down=options.cooling_down),
+            step=options.period,
+        ),
     )
     signal.signal(signal.SIGTERM, lambda *_: agent.stop())
     agent.run()
