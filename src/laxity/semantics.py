@@ -84,6 +84,8 @@ class Semantics:
     sources: tuple[Source, ...] = ()
     sink: str = "unknown"
     trigger: str = "unknown"
+    only_streams: bool = False
+    """Is all it reads a stream, its sink no code of the user's, and no table read on the side?"""
     notes: tuple[str, ...] = ()
 
     @property

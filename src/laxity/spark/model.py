@@ -30,6 +30,8 @@ _LEFT_FOR_LAST = 0.25
 off before."""
 _ROWS_TO_FIXED = 4.0
 """A limited batch still spends so many times its fixed cost on rows."""
+_SMALL_BATCH = 5000
+"""Rows up to which a batch is cheaper interpreted than with code generated for it."""
 _WELL_PREDICTED = 0.05
 """An error of the progress map, as a share of the target, below which frontiers are waited for."""
 
@@ -252,6 +254,7 @@ class QueryModel:
             step=self._step(),
             margin=0.01 + 2 * self.progress.error(),
             takes=batch,
+            interpreted=self._is_small(),
             batch_work=self.batch_work.mean,
             token_rate=token_rate,
             source_limit=limit,
@@ -276,6 +279,15 @@ class QueryModel:
         rows = self.rate.per_second(self.last_batch.ended) * window.slide
         parts = math.ceil(line.per_row * rows / (_LEFT_FOR_LAST * self.effective_target))
         return window.slide / min(max(1, parts), _MOST_PARTS)
+
+    def _is_small(self) -> bool:
+        """Are its batches so small that generating code costs more than it saves? Not asked of a
+        query that reads tables beside its streams: nobody knows how large they are."""
+        if not self.settings.interpret or self.semantics is None:
+            return False
+        if not self.semantics.only_streams or self.rows.count < _BATCHES_BEFORE_PACING:
+            return False
+        return max(self.rows.mean, float(self.last_rows)) <= _SMALL_BATCH
 
     def _latest_start(self) -> float:
         """How long after its due event the next batch may start: the target less what the batch

@@ -61,6 +61,7 @@ def read_semantics(stream_execution: Any) -> Semantics:
         sources=_sources(stream_execution, plan, notes),
         sink=_read_sink(stream_execution, notes),
         trigger=trigger,
+        only_streams=_reads_only_streams(stream_execution, plan),
         notes=tuple(notes),
     )
 
@@ -134,6 +135,15 @@ def _read_sink(stream_execution: Any, notes: list[str]) -> str:
     except Exception as error:
         notes.append(f"The sink could not be read ({_first_line(error)}).")
         return "unknown"
+
+
+def _reads_only_streams(stream_execution: Any, plan: Any) -> bool:
+    try:
+        leaves = plan.collectLeaves()
+        streaming = all(leaves.apply(at).isStreaming() for at in range(leaves.size()))
+        return streaming and "ForeachBatch" not in str(stream_execution.sink().getClass())
+    except Exception:  # fail open: what is not known is not relied upon
+        return False
 
 
 def _first_line(error: Exception) -> str:

@@ -50,6 +50,7 @@ class QueryDecision:
     step: float = 0.0
     margin: float = 0.0
     takes: float = 0.0
+    interpreted: bool = False
     batch_work: float = 0.0
     token_rate: float = 0.0
     source_limit: int | None = None
@@ -83,6 +84,7 @@ class QueryDecision:
             step=self.step,
             margin=self.margin,
             takes=self.takes,
+            interpreted=self.interpreted,
             work=self.batch_work,
             tokens=self.token_rate,
             stages=stages,

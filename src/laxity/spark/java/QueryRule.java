@@ -26,6 +26,8 @@ public final class QueryRule {
   public final double margin;
   /** How long a batch takes. */
   public final double takes;
+  /** Are its batches too small for generated code to be worth generating? */
+  public final boolean interpreted;
   /** The work of one micro-batch in task-seconds, and the tenant's tokens (task-seconds a second). */
   public final double batchWork;
   public final double tokenRate;
@@ -43,6 +45,7 @@ public final class QueryRule {
     step = f.number("step", 0);
     margin = f.number("margin", 0);
     takes = f.number("takes", 0);
+    interpreted = f.flag("interpreted");
     batchWork = f.number("work", 0);
     tokenRate = f.number("tokens", 0);
     Map offsets = new HashMap();
