@@ -61,9 +61,13 @@ class OrchestratorService:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         try:
             while self._election.win(self.url, self._stopped):
-                with self._changed:
-                    self._term = self._store.begin_term()
-                    self._mind = Orchestrator(self._settings, self._now(), self._store.load())
+                try:
+                    self._begin()
+                except StoreAwayError as error:
+                    log.warning("elected, but %s; trying again", error)
+                    self._election.resign()
+                    self._stopped.wait(_TICK)
+                    continue
                 ready(self.url)
                 self._rule()
         finally:
@@ -74,6 +78,12 @@ class OrchestratorService:
             self._server.server_close()
             self._election.resign()
             self._store.close()
+
+    def _begin(self) -> None:
+        """With what the one before has saved; the rest is learned from the agents."""
+        with self._changed:
+            self._term = self._store.begin_term()
+            self._mind = Orchestrator(self._settings, self._now(), self._store.load())
 
     def _rule(self) -> None:
         """Until stopped, or until another rules."""

@@ -29,6 +29,7 @@ from laxity.fleet.client import Client, FixedLocator, FolderLocator, Locator, re
 from laxity.fleet.engine import Guard, Measures, Prepared, RunState
 from laxity.fleet.load import NodeLoad, default_decisions
 from laxity.fleet.refusals import FencedError, PreparationError, StoreAwayError
+from laxity.fleet.zookeeper import ZooKeeperLocator
 from laxity.pipeline import Pipeline, load_pipeline
 
 _RECENT = 3.0
@@ -280,6 +281,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--url")
+    parser.add_argument("--zookeeper")
     parser.add_argument("--version", default="1.0.0")
     parser.add_argument("--checkpoints", type=Path)
     parser.add_argument("--ttl", type=float, default=2.0)
@@ -292,6 +294,9 @@ def main(arguments: list[str] | None = None) -> None:
     locator: Locator = FolderLocator(options.state_dir)
     if options.url:
         locator = FixedLocator([options.url], read_token(options.state_dir / "token"))
+    if options.zookeeper:
+        token = read_token(options.state_dir / "token")
+        locator = ZooKeeperLocator(options.zookeeper, token)
     agent = Agent(
         options.name,
         FileEngine(options.version, options.checkpoints),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from laxity.fleet.refusals import OrchestratorUnreachableError, StoreAwayError
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
+    from kazoo.recipe.lock import Lock
 
 ROOT = "/laxity/fleet"
 
@@ -42,40 +44,54 @@ class ZooKeeperStore:
     def __init__(self, session: KazooClient, root: str = ROOT) -> None:
         self._session = session
         self._document, self._term_path = f"{root}/document", f"{root}/term"
-        self._term_version = -1
-        for path in (self._document, self._term_path):
-            session.ensure_path(path)
+        self._term_version: int | None = None
+        with _answering(session):
+            for path in (self._document, self._term_path):
+                session.ensure_path(path)
 
     def begin_term(self) -> int:
-        while True:
-            data, stat = self._session.get(self._term_path)
-            term = int(data or b"0") + 1
-            done = self._session.transaction()
-            done.set_data(self._term_path, str(term).encode(), version=stat.version)
-            if not isinstance(done.commit()[0], Exception):
-                self._term_version = stat.version + 1
-                return term
+        with _answering(self._session):
+            while True:
+                data, stat = self._session.get(self._term_path)
+                term = int(data or b"0") + 1
+                done = self._session.transaction()
+                done.set_data(self._term_path, str(term).encode(), version=stat.version)
+                if not isinstance(done.commit()[0], Exception):
+                    self._term_version = stat.version + 1
+                    return term
 
     def load(self) -> dict[str, Any] | None:
-        data, _ = self._session.get(self._document)
+        with _answering(self._session):
+            data, _ = self._session.get(self._document)
         return json.loads(data) if data else None
 
     def save(self, document: dict[str, Any]) -> None:
-        from kazoo.exceptions import KazooException
-
-        writing = self._session.transaction()
-        writing.check(self._term_path, version=self._term_version)
-        writing.set_data(self._document, json.dumps(document).encode())
-        try:
+        if self._term_version is None:
+            raise StoreAwayError("no rule has begun that could save the fleet's state")
+        with _answering(self._session):
+            writing = self._session.transaction()
+            writing.check(self._term_path, version=self._term_version)
+            writing.set_data(self._document, json.dumps(document).encode())
             results = writing.commit()
-        except KazooException as error:
-            raise StoreAwayError(f"ZooKeeper does not take the fleet's state: {error!r}") from error
         if any(isinstance(r, Exception) for r in results):
             raise StoreAwayError("another orchestrator has taken over in ZooKeeper")
 
     def close(self) -> None:
         self._session.stop()
         self._session.close()
+
+
+@contextmanager
+def _answering(session: KazooClient) -> Iterator[None]:
+    """Requests to a ZooKeeper that answers now; kazoo would wait for one that does not."""
+    from kazoo.exceptions import KazooException
+
+    if not session.connected:
+        raise StoreAwayError("ZooKeeper does not answer now")
+    try:
+        yield
+    except KazooException as error:
+        raise StoreAwayError(f"ZooKeeper does not take the fleet's state: {error!r}") from error
 
 
 class ZooKeeperElection:
@@ -85,8 +101,8 @@ class ZooKeeperElection:
         from kazoo.protocol.states import KazooState
 
         self._session = session
-        self._address = f"{root}/leader"
-        self._lock = session.Lock(f"{root}/election")
+        self._address, self._election = f"{root}/leader", f"{root}/election"
+        self._lock: Lock | None = None
         self._connected = True
         self._lost = False
 
@@ -99,24 +115,27 @@ class ZooKeeperElection:
     def win(self, url: str, stop: threading.Event) -> bool:
         from kazoo.exceptions import KazooException, LockTimeout, NoNodeError
 
+        lock = self._session.Lock(self._election)  # one that was held when a session ended is void
         while not stop.is_set():
+            self._lost = False
             try:
-                if not self._lock.acquire(timeout=0.5):
+                if not lock.acquire(timeout=0.5):
                     continue
-                self._lost = False
                 with suppress(NoNodeError):
                     self._session.delete(self._address)  # of a session that has not expired yet
                 self._session.create(self._address, url.encode(), ephemeral=True, makepath=True)
+                self._lock = lock
                 return True
             except LockTimeout:
                 continue
             except KazooException:
                 stop.wait(0.5)
+                lock = self._session.Lock(self._election)
         return False
 
     @property
     def leads(self) -> bool:
-        return self._connected and not self._lost and bool(self._lock.is_acquired)
+        return self._connected and not self._lost and self._lock is not None
 
     @property
     def lost(self) -> bool:
@@ -125,12 +144,13 @@ class ZooKeeperElection:
     def resign(self) -> None:
         from kazoo.exceptions import KazooException
 
-        try:
-            if self._session.connected:
+        lock, self._lock = self._lock, None
+        if lock is None or not self._session.connected:
+            return  # the session takes both with it
+        with suppress(KazooException):
+            if not self._lost:  # else the address there is another's
                 self._session.delete(self._address)
-                self._lock.release()
-        except KazooException:
-            pass  # the session takes both with it
+            lock.release()
 
 
 class ZooKeeperLocator:
@@ -142,15 +162,18 @@ class ZooKeeperLocator:
         self._token = token
 
     def url(self) -> str:
-        from kazoo.exceptions import KazooException
+        from kazoo.exceptions import NoNodeError
 
         try:
-            data, _ = self._session.get(self._address)
-        except KazooException as error:
-            raise OrchestratorUnreachableError(
-                f"ZooKeeper knows no orchestrator at {self._address}; start one with: laxity "
-                f"fleet start --zookeeper …"
-            ) from error
+            with _answering(self._session):
+                data, _ = self._session.get(self._address)
+        except StoreAwayError as error:
+            if isinstance(error.__cause__, NoNodeError):
+                raise OrchestratorUnreachableError(
+                    f"ZooKeeper knows no orchestrator at {self._address}; start one with: laxity "
+                    f"fleet start --zookeeper …"
+                ) from error
+            raise OrchestratorUnreachableError(str(error)) from error
         return str(data.decode())
 
     @property
