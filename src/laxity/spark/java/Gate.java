@@ -43,7 +43,7 @@ public final class Gate {
   }
 
   public void uninstall(Stream stream) throws Exception {
-    stream.planStyle.interpret(false);
+    stream.smallBatches.interpret(false);
     if (stream.unmanaged != null) return;
     Object executor = Reflect.get(stream.execution, "triggerExecutor");
     if (executor == null) return;
@@ -92,19 +92,19 @@ public final class Gate {
     } catch (Throwable error) {
       hub.notice("moment", "the trigger gate failed and stays open", error);
     }
-    choosePlanStyle(stream);
+    chooseStyle(stream);
     double now = Hub.now();
     stream.lastRead = now;
     stream.enter(Stream.RUNNING, now);
     stream.batchFacts.put(Long.valueOf(nextBatch(stream)), new double[] {now - asked, stream.arrival});
   }
 
-  private void choosePlanStyle(Stream stream) {
+  private void chooseStyle(Stream stream) {
     try {
       hub.trip("plans");
       Decisions d = hub.decisions(Hub.now());
       QueryRule rule = d == null ? null : d.query(stream.id);
-      stream.planStyle.interpret(rule != null && rule.interpreted);
+      stream.smallBatches.interpret(rule != null && rule.interpreted);
     } catch (Throwable error) {
       hub.notice("plans", "small batches keep running on generated code", error);
     }

@@ -40,7 +40,7 @@ public final class Stream {
   /** Batch → {seconds held by the gate, arrival}, until the batch's progress report takes it. */
   public final ConcurrentHashMap batchFacts = new ConcurrentHashMap();
 
-  public final PlanStyle planStyle = new PlanStyle(this);
+  public final SmallBatches smallBatches = new SmallBatches(this);
 
   private long batch = -1;
   private final Map firstStage = new HashMap(); // job id → its first stage in this batch
