@@ -63,11 +63,22 @@ def server(
 def soak(
     json: JsonFile = None,
     minutes: Annotated[float, typer.Option(min=0.5, help="How long.")] = 60.0,
+    every: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds between batches of a query, to leave the machine to others.",
+        ),
+    ] = 0.0,
 ) -> None:
-    """Run the example for an hour under a scrape a second: does memory stay flat?"""
+    """Run the example of `laxity init` for an hour under a scrape a second: is memory flat?
+
+    Prints the resident memory of the Python process and of the driver's JVM in the second quarter
+    of the time (the first is warming up) beside that of the last quarter.
+    """
     from laxity.bench.soak import run
 
-    run(minutes=minutes, json=json)
+    run(minutes=minutes, every=every, json=json)
 
 
 @bench.command()

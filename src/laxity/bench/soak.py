@@ -21,14 +21,21 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from laxity.core.errors import LaxityError
+from laxity.templates import write_example
 
-def run(*, minutes: float, json: Path | None) -> None:
-    from laxity.templates import write_example
 
+class SoakError(LaxityError, RuntimeError):
+    """What was to be watched did not start, or ended early."""
+
+
+def run(*, minutes: float, every: float, json: Path | None) -> None:
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="laxity-soak-") as scratch:
         folder = Path(scratch)
         write_example(folder)
+        if every:
+            _spread(folder / "pipeline.py", every)
         samples = _soak(folder, minutes * 60.0, console)
     table = Table(box=None, pad_edge=False)
     for column in ("process", "second quarter", "last quarter", "growth"):
@@ -42,8 +49,20 @@ def run(*, minutes: float, json: Path | None) -> None:
         growth = f"{late / early - 1:+.1%}"
         table.add_row(name, f"{early / 2**20:.0f} MB", f"{late / 2**20:.0f} MB", growth)
     console.print(table)
+    last = samples[-1]
+    console.print(
+        f"{minutes:g} minutes, {len(samples)} scrapes, {last['batches']:.0f} batches, "
+        f"{last['results']:.0f} results"
+    )
     if json is not None:
-        json.write_text(jsonlib.dumps({"minutes": minutes, **found, "samples": samples}))
+        numbers = {"minutes": minutes, "every": every, **found, "samples": samples}
+        json.write_text(jsonlib.dumps(numbers))
+
+
+def _spread(pipeline: Path, every: float) -> None:
+    """Let batches start so far apart, so that the soak leaves the machine to others."""
+    trigger = f'.writeStream.trigger(processingTime="{every:g} seconds")'
+    pipeline.write_text(pipeline.read_text().replace(".writeStream", trigger))
 
 
 def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, float]]:
@@ -63,17 +82,31 @@ def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, floa
         began = time.monotonic()
         with console.status("soaking …"):
             while time.monotonic() - began < seconds:
-                for path in ("/metrics", "/api/v1/overview", "/api/v1/queries/errors"):
-                    with urllib.request.urlopen(url + path, timeout=10) as answer:
-                        answer.read()
+                if process.poll() is not None:
+                    raise SoakError(f"the run ended early: {log.read_text()[-500:]}")
                 samples.append(
-                    {"python": _resident(process.pid), "jvm": _resident(_child(process.pid))}
+                    {
+                        **_look(url),
+                        "at": time.monotonic() - began,
+                        "python": _resident(process.pid),
+                        "jvm": _resident(_child(process.pid)),
+                    }
                 )
                 time.sleep(1.0)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     return samples
+
+
+def _look(url: str) -> dict[str, float]:
+    """As a dashboard and a scrape do; what all queries have done so far."""
+    for path in ("/metrics", "/api/v1/queries/errors"):
+        with urllib.request.urlopen(url + path, timeout=60) as answer:
+            answer.read()
+    with urllib.request.urlopen(url + "/api/v1/overview", timeout=60) as answer:
+        totals = [query["totals"] for query in jsonlib.load(answer)["queries"]]
+    return {key: sum(t[key] for t in totals) for key in ("batches", "results")}
 
 
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -84,7 +117,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
         if process.poll() is not None:
             break
         time.sleep(0.1)
-    raise RuntimeError(f"the run did not start: {log.read_text()[-500:]}")
+    raise SoakError(f"the run did not start: {log.read_text()[-500:]}")
 
 
 def _resident(pid: int) -> float:
