@@ -49,7 +49,7 @@ def _report(at: float, watermark: float) -> dict[str, Any]:
     """A batch that ended `at` seconds into the run, after 100 ms."""
     return {
         "timestamp": _stamp(at - 0.1),
-        "durationMs": {"triggerExecution": 100},
+        "durationMs": {"triggerExecution": 100, "addBatch": 60},
         "numInputRows": 500,
         "eventTime": {"watermark": _stamp(watermark)},
     }

@@ -78,11 +78,13 @@ class Schedule:
             if rows:
                 # Spark's reader rounds event times to milliseconds.
                 newest = round((rows - 1) / rows * self.tick * 1000) / 1000
-                for number in range(ticks):
-                    begin = at + number * self.tick
-                    while due + delay <= begin + newest + 1e-6:
-                        yield due, begin + self.tick
-                        due += window
+                while True:
+                    wanted = (due + delay - at - newest - 1e-6) / self.tick
+                    number = max(0, math.ceil(wanted))
+                    if number >= ticks:
+                        break
+                    yield due, at + (number + 1) * self.tick
+                    due += window
             at += ticks * self.tick
 
 

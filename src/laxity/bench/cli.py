@@ -47,6 +47,36 @@ def spark(
 
 
 @bench.command()
+def batch(
+    json: JsonFile = None,
+    modes: Annotated[str, typer.Option(help="Modes, separated by commas.")] = "fifo,laxity",
+    rounds: Annotated[int, typer.Option(min=1, help="Processes of each mode.")] = 3,
+    warmup: Annotated[float, typer.Option(min=25, help="Seconds before the last 25.")] = 75.0,
+) -> None:
+    """The CPU of one small stateful batch, stock and with Laxity."""
+    from laxity.bench.batch import run
+    from laxity.bench.modes import find_modes
+
+    run(find_modes(modes), rounds=rounds, warmup=warmup, json=json)
+
+
+@bench.command()
+def overhead(
+    json: JsonFile = None,
+    modes: Annotated[
+        str, typer.Option(help="Modes; the others are compared with the first.")
+    ] = "fifo,without-files,laxity",
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each mode.")] = 8,
+    warmup: Annotated[float, typer.Option(min=5, help="Seconds before the first.")] = 75.0,
+    seconds: Annotated[float, typer.Option(min=5, help="Measured seconds a turn.")] = 12.0,
+) -> None:
+    """What an attached Laxity costs a single query with nothing to decide."""
+    from laxity.bench.overhead import run
+
+    run(modes, rounds=rounds, warmup=warmup, seconds=seconds, json=json)
+
+
+@bench.command()
 def server(
     json: JsonFile = None,
     clients: Annotated[int, typer.Option(min=1, help="Dashboards that look.")] = 200,

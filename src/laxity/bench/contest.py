@@ -1,46 +1,29 @@
-"""Runs tenants in one mode, in a process and a JVM of their own."""
+"""A mix of tenants in one mode: what is run, and what is found out."""
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 import statistics
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from laxity.bench.modes import Mode
+from laxity.bench.process import Say, run_apart
 from laxity.bench.tenants import Tenant
-from laxity.core.errors import LaxityError
+
+if TYPE_CHECKING:
+    from laxity.spark import Laxity
 
 CORES = 2
 SLACK = 60.0
 """Seconds for which rows go on arriving after the measurement, so that nothing runs dry in it."""
 
 
-class ContestError(LaxityError, RuntimeError):
-    """A mode's process ended without an outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a worker process is to do."""
-
-    mode: Mode
-    tenants: tuple[Tenant, ...]
-    warmup: float
-    seconds: float
-    cores: int = CORES
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     mode: str
+    seconds: float
     answers: list[tuple[str, float, float]]
     """(tenant, seconds into the run at which the last needed event arrived, latency) of the
     latency-sensitive results. What had not left at the end counts with the time it had waited."""
@@ -50,10 +33,16 @@ class Outcome:
     """CPU of the driver, its JVM and its Python workers, in cores."""
     batches: dict[str, int]
     target: float
-    spark: str
-    loop_share: float | None
+    version: str
+    """Of the engine."""
+    loop_share: float | None = None
     """CPU of Laxity's own loop, in cores; None where it is not attached."""
-    notes: list[str]
+    notes: list[str] = field(default_factory=list)
+    cpu_by_second: list[tuple[float, float]] = field(default_factory=list)
+    bulk_by_batch: list[tuple[float, int]] = field(default_factory=list)
+    """(seconds into the run at which a bulk batch ended, its rows)"""
+    tasks: list[tuple[str, int, float, float]] = field(default_factory=list)
+    """(tenant, stage of its batch, start and end in seconds into the run) of every task."""
 
     @property
     def latencies(self) -> list[float]:
@@ -77,46 +66,69 @@ class Outcome:
     def all_batches(self) -> int:
         return sum(self.batches.values())
 
+    @property
+    def cpu_per_batch(self) -> float:
+        return self.cpu_cores * self.seconds / max(1, self.all_batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A job for a process of its own."""
+
+    mode: Mode
+    tenants: tuple[Tenant, ...]
+    warmup: float
+    seconds: float
+    cores: int = CORES
+
+    @property
+    def label(self) -> str:
+        return f"mode {self.mode.name!r}"
+
+    def perform(self, scratch: Path, say: Say) -> dict[str, Any]:
+        """Says how many seconds of warm-up and measurement are done."""
+        from laxity.bench.stage import batches_in, rows_in, staged
+        from laxity.bench.tasklog import TaskLog
+
+        with staged(self.mode, scratch, self.cores, self.tenants) as stage:
+            log = TaskLog(stage.spark)
+            stage.start(self.tenants)
+            stage.watch(self.warmup, say)
+            period = stage.watch(self.seconds, lambda at: say(self.warmup + at))
+            tasks = log.between(period.began, period.until)
+            stage.drain()
+            seen = stage.observe(period)
+            lax = [t.name for t in self.tenants if not t.sensitive]
+            outcome = Outcome(
+                mode=self.mode.name,
+                seconds=period.seconds,
+                answers=stage.answers(seen, period),
+                bulk_rows_per_second=sum(rows_in(seen[n], period) for n in lax) / period.seconds,
+                bulk_offered=stage.offered(period) / period.seconds,
+                cpu_cores=period.cpu_seconds / period.seconds,
+                batches={n: len(batches_in(s, period)) for n, s in seen.items()},
+                target=next((t.target for t in self.tenants if t.sensitive), 0.0),
+                version=f"Spark {stage.spark.version}",
+                loop_share=None if stage.laxity is None else period.loop_seconds / period.seconds,
+                notes=[] if stage.laxity is None else _notes(stage.laxity, self.tenants),
+                cpu_by_second=period.cpu_by_second,
+                bulk_by_batch=sorted(
+                    (b.ended - period.began, b.rows)
+                    for n in lax
+                    for b in batches_in(seen[n], period)
+                ),
+                tasks=tasks,
+            )
+        return asdict(outcome)
+
 
 def run_plan(plan: Plan, *, on_progress: Callable[[float], None] = lambda elapsed: None) -> Outcome:
     """`on_progress` is told the seconds done, of warm-up and measurement together."""
-    with tempfile.TemporaryDirectory(prefix="laxity-plan-") as folder:
-        file = Path(folder, "plan")
-        file.write_bytes(pickle.dumps(plan))
-        errors = Path(folder, "stderr.txt")
-        with (
-            errors.open("w") as stderr,
-            subprocess.Popen(
-                [sys.executable, "-m", "laxity.bench.worker", str(file)],
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            ) as worker,
-        ):
-            try:
-                outcome = _follow(worker, on_progress)
-            finally:
-                worker.terminate()
-        if outcome is None:
-            last = errors.read_text().strip().splitlines()[-1:] or ["no output"]
-            raise ContestError(f"mode {plan.mode.name!r} ended without an outcome: {last[0]}")
-    answers = [(t, at, latency) for t, at, latency in outcome.pop("answers")]
-    return Outcome(mode=plan.mode.name, answers=answers, **outcome)
+    return Outcome(**run_apart(plan, on_said=on_progress))
 
 
-def _follow(
-    worker: subprocess.Popen[str], on_progress: Callable[[float], None]
-) -> dict[str, Any] | None:
-    assert worker.stdout is not None
-    outcome = None
-    for text in worker.stdout:
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue  # Spark prints a line of its own now and then
-        if "progress" in line:
-            on_progress(line["progress"])
-        outcome = line.get("outcome", outcome)
-    worker.wait()
-    return outcome
+def _notes(lx: Laxity, tenants: tuple[Tenant, ...]) -> list[str]:
+    """What Laxity itself has to say of the run."""
+    status = lx.status()
+    missed = [lx.query(t.name).explain() for t in tenants if t.sensitive]
+    return [str(status), *status.notices, *(m for m in missed if "missed" in m)]

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from laxity.bench import contest_report
-from laxity.bench.goals import ALONE, GOALS, judge
+from laxity.bench.goals import GOALS, judge
 from laxity.bench.mixes import MIXES, Mix
-from laxity.bench.modes import FIFO, find_modes
-from laxity.bench.report import describe, machine
-from laxity.bench.suite import Contest, Entry, contest_of, run_contest
+from laxity.bench.modes import find_modes
+from laxity.bench.report import begin
+from laxity.bench.suite import Contest, contest_of, run_contest
+from laxity.bench.turns import shown_turns
 
-DEFAULT_MODES = "fifo,fair-tuned,laxity"
+DEFAULT_MODES = "fifo,fair-tuned,laxity,alone"
 
 JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers to a file as well.")
@@ -49,18 +48,14 @@ def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner
         json: JsonFile = None,
         out: Out = Path("out/bench"),
     ) -> None:
-        chosen = find_modes(modes)
-        also = [Entry(FIFO, MIXES["alone"], ALONE)] if mix.name == "standard" else []
-        contest = contest_of(mix, chosen, also=also, rounds=rounds, warmup=warmup, seconds=seconds)
+        contest = contest_of(mix, find_modes(modes), rounds=rounds, warmup=warmup, seconds=seconds)
         hold(contest, json=json, out=out)
 
     return run
 
 
 def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
-    console = Console()
-    facts = machine()
-    console.print(describe(facts), style="dim")
+    console, facts = begin()
     for mix in {entry.mix.name: entry.mix for entry in contest.entries}.values():
         console.print(f"{mix.name}: {mix.title}")
     console.print(
@@ -68,23 +63,7 @@ def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
         f"warm-up and {contest.seconds:.0f} s of measurement each: about "
         f"{contest.runs * (contest.warmup + contest.seconds + 15) / 60:.0f} minutes."
     )
-    columns = TextColumn("{task.description:<42}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=contest.runs)
-        done = 0
-
-        def start(number: int, entry: Entry) -> None:
-            nonlocal done
-            done = number
-            text = f"{number + 1}/{contest.runs} {entry.title}"
-            progress.update(bar, completed=number, description=text)
-
-        results = run_contest(
-            contest,
-            on_start=start,
-            on_progress=lambda share: progress.update(bar, completed=done + share),
-        )
-        progress.update(bar, completed=contest.runs)
+    results = run_contest(contest, shown_turns(console, contest.entries, contest.rounds))
     verdicts = judge(GOALS.get(contest.name, ()), results)
     contest_report.show(console, results, verdicts)
     command = shlex.join(["laxity", *sys.argv[1:]])

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from laxity.bench.contest import Outcome
-from laxity.bench.goals import Verdict
+from laxity.bench.figures import (
+    Column,
+    duration,
+    if_any,
+    markdown,
+    percent,
+    table,
+    thousands,
+    two_digits,
+    whole,
+)
+from laxity.bench.goals import Verdict, show_verdicts, verdict_lines
 from laxity.bench.pictures import draw_latencies
 from laxity.bench.report import describe, write_json
 from laxity.bench.suite import (
@@ -20,94 +30,61 @@ from laxity.bench.suite import (
     batches,
     bulk,
     cpu,
+    cpu_per_batch,
     deviation,
+    loop,
     met,
     p50,
     p95,
     p99,
     worst,
 )
-from laxity.core.durations import format_duration
 
-
-def _seconds(value: float) -> str:
-    return format_duration(value)
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}"
-
-
-def _thousands(value: float) -> str:
-    return f"{value / 1000:,.0f}k"
-
-
-def _plain(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-COLUMNS: tuple[tuple[str, Callable[[Outcome], float], Callable[[float], str]], ...] = (
-    ("p50", p50, _seconds),
-    ("p95", p95, _seconds),
-    ("p99", p99, _seconds),
-    ("max", worst, _seconds),
-    ("std. dev.", deviation, _seconds),
-    ("met", met, _percent),
-    ("bulk rows/s", bulk, _thousands),
-    ("CPU (cores)", cpu, _plain),
-    ("batches", batches, _whole),
+COLUMNS: tuple[Column[Outcome], ...] = (
+    Column("p50", p50, duration),
+    Column("p95", p95, duration),
+    Column("p99", p99, duration),
+    Column("max", worst, duration),
+    Column("std. dev.", deviation, duration),
+    Column("met", met, percent),
+    Column("bulk rows/s", bulk, thousands),
+    Column("CPU (cores)", cpu, two_digits),
+    Column("batches", batches, whole),
+    Column("CPU a batch", cpu_per_batch, if_any(duration)),
+    Column("Laxity's loop", loop, if_any(percent)),
 )
 
 
-def show(console: Console, results: Sequence[Result], verdicts: Sequence[Verdict]) -> None:
-    table = Table(title="Medians of all rounds (least … most)")
-    table.add_column("", no_wrap=True)
-    for column, _, _ in COLUMNS:
-        table.add_column(column, justify="right")
-    for result in results:
-        table.add_row(result.entry.title, *_cells(result, "\n"))
-    console.print(table)
-    for verdict in verdicts:
-        mark = "[green]reached[/]" if verdict.reached else "[red]missed[/]"
-        console.print(f"  {verdict.goal}: {verdict.measured} {mark}")
+def show(console: Console, results: Mapping[str, Result], verdicts: Sequence[Verdict]) -> None:
+    console.print(table("Medians of all rounds (least … most)", COLUMNS, _rows(results)))
+    show_verdicts(console, verdicts)
 
 
-def _cells(result: Result, between: str) -> list[str]:
-    cells = []
-    for _, figure, form in COLUMNS:
-        values = result.figures(figure)
-        text = form(statistics.median(values))
-        if len(values) > 1:
-            text += f"{between}({form(min(values))} … {form(max(values))})"
-        cells.append(text)
-    return cells
+def _rows(results: Mapping[str, Result]) -> dict[str, list[Outcome]]:
+    return {title: result.outcomes for title, result in results.items()}
 
 
 def write(
     folder: Path,
     contest: Contest,
-    results: Sequence[Result],
+    results: Mapping[str, Result],
     verdicts: Sequence[Verdict],
     facts: Mapping[str, Any],
     command: str,
     json: Path | None,
 ) -> Path:
     """The Markdown page, with its picture and its numbers beside it."""
-    draw_latencies({r.entry.title: r.outcomes[-1] for r in results}, folder / "latency.png")
+    draw_latencies({title: r.outcomes[-1] for title, r in results.items()}, folder / "latency.png")
     document = {
         "command": command,
         "machine": dict(facts),
-        "spark": results[0].outcomes[0].spark,
+        "versions": _versions(results),
         "contest": contest.name,
         "rounds": contest.rounds,
         "warmup": contest.warmup,
         "seconds": contest.seconds,
-        "results": [result.document() for result in results],
-        "goals": [{"goal": v.goal, "measured": v.measured, "reached": v.reached} for v in verdicts],
+        "results": [result.document() for result in results.values()],
+        "goals": [asdict(verdict) for verdict in verdicts],
     }
     write_json(folder / "results.json", document)
     if json is not None:
@@ -119,18 +96,18 @@ def write(
 
 def _markdown(
     contest: Contest,
-    results: Sequence[Result],
+    results: Mapping[str, Result],
     verdicts: Sequence[Verdict],
     facts: Mapping[str, Any],
     command: str,
 ) -> str:
-    mixes = {r.entry.mix.name: r.entry.mix for r in results}
+    mixes = {r.entry.mix.name: r.entry.mix for r in results.values()}
     lines = [
         f"# Contest: {contest.name}",
         "",
         f"`{command}`",
         "",
-        f"{describe(facts)}, Spark {results[0].outcomes[0].spark} on local[{contest.cores}].",
+        f"{describe(facts)}; {', '.join(_versions(results))} on {contest.cores} cores.",
         (
             f"{contest.rounds} rounds, interleaved; {contest.warmup:.0f} s of warm-up and "
             f"{contest.seconds:.0f} s of measurement for each mode and round, each in a JVM of its "
@@ -139,27 +116,23 @@ def _markdown(
         "",
         *(f"- {name}: {mix.title}" for name, mix in mixes.items()),
         "",
-        "| | " + " | ".join(column for column, _, _ in COLUMNS) + " |",
-        "| --- |" + " ---: |" * len(COLUMNS),
-        *(f"| {r.entry.title} | " + " | ".join(_cells(r, "<br>")) + " |" for r in results),
+        *markdown(COLUMNS, _rows(results)),
         "",
         "![latency](latency.png)",
         "",
     ]
-    if verdicts:
-        lines += ["| goal | measured | |", "| --- | ---: | --- |"]
-        lines += [
-            f"| {v.goal} | {v.measured} | {'reached' if v.reached else '**missed**'} |"
-            for v in verdicts
-        ]
-        lines.append("")
+    lines += verdict_lines(verdicts)
     lines += _configurations(results)
     return "\n".join(lines)
 
 
-def _configurations(results: Sequence[Result]) -> list[str]:
+def _versions(results: Mapping[str, Result]) -> list[str]:
+    return sorted({outcome.version for result in results.values() for outcome in result.outcomes})
+
+
+def _configurations(results: Mapping[str, Result]) -> list[str]:
     lines = ["What each mode sets beyond Spark's defaults:", ""]
-    for mode in {r.entry.mode.name: r.entry.mode for r in results}.values():
+    for mode in {r.entry.mode.name: r.entry.mode for r in results.values()}.values():
         parts = [f"{key}={value}" for key, value in mode.conf.items()]
         if mode.pools:
             parts.append(f"a pool a query, {mode.pools}")

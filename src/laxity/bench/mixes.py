@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from laxity.bench.arrivals import Schedule, constant, pareto, skewed, square, trace
@@ -41,6 +41,10 @@ class Mix:
             f"{self.bulk} bulk at {self.bulk_rows:,.0f} rows/s, arrivals: {self.arrivals}"
         )
 
+    def alone(self) -> Mix:
+        """One of the latency-sensitive, and nothing else."""
+        return replace(self, name=f"{self.name}, alone", alerts=1, bulk=0)
+
     def tenants(self, seconds: float) -> tuple[Tenant, ...]:
         """The same rows at the same moments, whoever asks."""
         sensitive = (
@@ -76,7 +80,6 @@ MIXES = {
         Mix("skew", 2, 6, 50_000, arrivals="skew"),
         Mix("heavy", 4, 12, 150_000, alert_rows=120_000, alert_query="heavy-counts"),
         Mix("alone", 1, 0, 0),
-        Mix("heavy-alone", 1, 0, 0, alert_rows=120_000, alert_query="heavy-counts"),
     )
 }
 

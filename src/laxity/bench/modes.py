@@ -27,6 +27,8 @@ class Mode:
     triggers: tuple[str, str] | None = None
     """Processing-time intervals of the latency-sensitive and of the bulk queries."""
     laxity: dict[str, Any] | None = None
+    alone: bool = False
+    """One latency-sensitive query has the machine to itself: the limit."""
 
 
 _FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -46,6 +48,7 @@ EXPERT = Mode(
     triggers=("200 milliseconds", "10 seconds"),
 )
 LAXITY = Mode("laxity", "Laxity", laxity={})
+ALONE = Mode("alone", "The query alone, stock Spark", alone=True)
 
 STOCK = (FIFO, FAIR, FAIR_TUNED, TRIGGERS, EXPERT)
 POLICIES = tuple(
@@ -61,9 +64,10 @@ WITHOUT = tuple(
         ("reserve", "reserve", 0),
         ("host", "host", False),
         ("files", "files", False),
+        ("interpret", "interpret", False),
     )
 )
-MODES = {mode.name: mode for mode in (*STOCK, LAXITY, *POLICIES, *WITHOUT)}
+MODES = {mode.name: mode for mode in (*STOCK, LAXITY, *POLICIES, *WITHOUT, ALONE)}
 
 
 def find_modes(names: str) -> list[Mode]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from laxity import __version__
 
@@ -29,6 +32,15 @@ def describe(facts: Mapping[str, Any]) -> str:
         f"laxity {facts['laxity']} on {facts['python']}, {facts['system']}, "
         f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB"
     )
+
+
+def begin() -> tuple[Console, dict[str, Any]]:
+    """A console that has said what machine this is."""
+    facts = machine()
+    # Piped into a file, a table must not be squeezed into 80 columns.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 180)
+    console.print(describe(facts), style="dim")
+    return console, facts
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

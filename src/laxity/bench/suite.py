@@ -1,8 +1,4 @@
-"""Contests: the same tenants in several modes, interleaved, repeated, summed up by medians.
-
-Modes take turns round by round, each round in another order, so that a machine that is slower for
-a while is slower for all of them.
-"""
+"""Contests: the same tenants in several modes, interleaved, repeated, summed up by medians."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from typing import Any
 from laxity.bench.contest import CORES, SLACK, Outcome, Plan, run_plan
 from laxity.bench.mixes import Mix
 from laxity.bench.modes import Mode
+from laxity.bench.turns import OnShare, scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +35,6 @@ class Contest:
     def runs(self) -> int:
         return self.rounds * len(self.entries)
 
-    def order(self, number: int) -> list[Entry]:
-        """Who comes when in a round."""
-        turn = number % len(self.entries)
-        return [*self.entries[turn:], *self.entries[:turn]]
-
 
 @dataclass(slots=True)
 class Result:
@@ -64,7 +56,12 @@ class Result:
             "title": self.entry.title,
             "rounds": [
                 {name: figure(o) for name, figure in FIGURES.items()}
-                | {"answers": o.answers, "batches": o.batches, "notes": o.notes}
+                | {
+                    "answers": o.answers,
+                    "batches": o.batches,
+                    "cpu_by_second": o.cpu_by_second,
+                    "notes": o.notes,
+                }
                 for o in self.outcomes
             ],
         }
@@ -108,6 +105,14 @@ def batches(outcome: Outcome) -> float:
     return outcome.all_batches
 
 
+def cpu_per_batch(outcome: Outcome) -> float:
+    return outcome.cpu_per_batch
+
+
+def loop(outcome: Outcome) -> float:
+    return outcome.loop_share or 0.0
+
+
 FIGURES: dict[str, Callable[[Outcome], float]] = {
     "p50": p50,
     "p95": p95,
@@ -118,36 +123,28 @@ FIGURES: dict[str, Callable[[Outcome], float]] = {
     "bulk_rows_per_second": bulk,
     "cpu_cores": cpu,
     "batches": batches,
-    "loop_share": lambda outcome: outcome.loop_share or 0.0,
+    "cpu_per_batch": cpu_per_batch,
+    "loop_share": loop,
 }
 
 
 def run_contest(
     contest: Contest,
+    turns: Iterable[tuple[Entry, OnShare]],
     *,
-    on_start: Callable[[int, Entry], None] = lambda number, entry: None,
-    on_progress: Callable[[float], None] = lambda share: None,
     run: Callable[..., Outcome] = run_plan,
-) -> list[Result]:
-    """`on_start` is told the number of the run and its entry, `on_progress` the share done of
-    that run."""
+) -> dict[str, Result]:
+    """Results by title."""
     results = {entry.title: Result(entry) for entry in contest.entries}
     total = contest.warmup + contest.seconds
-    number = 0
-    for round_number in range(contest.rounds):
-        for entry in contest.order(round_number):
-            on_start(number, entry)
-            number += 1
-            tenants = entry.mix.tenants(total + SLACK)
-            plan = Plan(entry.mode, tenants, contest.warmup, contest.seconds, contest.cores)
-            outcome = run(plan, on_progress=lambda done: on_progress(min(1.0, done / total)))
-            results[entry.title].outcomes.append(outcome)
-    return list(results.values())
+    for entry, on_share in turns:
+        tenants = entry.mix.tenants(total + SLACK)
+        plan = Plan(entry.mode, tenants, contest.warmup, contest.seconds, contest.cores)
+        outcome = run(plan, on_progress=scaled(on_share, total))
+        results[entry.title].outcomes.append(outcome)
+    return results
 
 
-def contest_of(
-    mix: Mix, modes: Sequence[Mode], *, also: Iterable[Entry] = (), **settings: Any
-) -> Contest:
-    """The mix in each mode, and beside it what else is to be compared in the same run."""
-    entries = (*(Entry(mode, mix, mode.title) for mode in modes), *also)
-    return Contest(mix.name, entries, **settings)
+def contest_of(mix: Mix, modes: Sequence[Mode], **settings: Any) -> Contest:
+    entries = (Entry(mode, mix.alone() if mode.alone else mix, mode.title) for mode in modes)
+    return Contest(mix.name, tuple(entries), **settings)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_ROWS = 2_000_000
-"""What every tenant's source is limited to a batch: as in production, generous but not endless."""
+"""A source's limit a batch: as in production, generous but not endless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Tenant:
     target: float
     schedule: Schedule
     sensitive: bool
+    most_rows: int = MOST_ROWS
+    """What its source is limited to a batch."""
 
     @property
     def window(self) -> float | None:
@@ -64,28 +66,38 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    ended: float
+    seconds: float
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What a query did, from Spark's own progress reports."""
 
     answers: list[Answer]
     """In order of arrival."""
-    taken: list[tuple[float, int]]
-    """(when a batch ended, its rows)"""
+    batches: list[Batch]
 
 
 def observe(tenant: Tenant, origin: float, progress: Iterable[Mapping[str, Any]]) -> Observation:
     reports = list(progress)
-    taken = [(_ended(report), int(report["numInputRows"])) for report in reports]
+    batches = [
+        Batch(ended_at(report), _took(report), int(report["numInputRows"]))
+        for report in reports
+        if "addBatch" in report["durationMs"]  # an idle query reports now and then, too
+    ]
     if tenant.window is None:
-        return Observation(_batches(tenant.schedule.tick, origin, reports), taken)
-    return Observation(_windows(tenant.window, tenant.schedule, origin, reports), taken)
+        return Observation(_batches(tenant.schedule.tick, origin, reports), batches)
+    return Observation(_windows(tenant.window, tenant.schedule, origin, reports), batches)
 
 
 def _windows(
     window: float, schedule: Schedule, origin: float, reports: list[Mapping[str, Any]]
 ) -> list[Answer]:
     """A window leaves in the first batch whose watermark has passed its end."""
-    marks = ((_epoch(r["eventTime"].get("watermark")), _ended(r)) for r in reports)
+    marks = ((_epoch(r["eventTime"].get("watermark")), ended_at(r)) for r in reports)
     answers: list[Answer] = []
     watermark, ended = next(marks, (0.0, 0.0))
     for end, arrival in schedule.completions(window, origin):
@@ -101,15 +113,18 @@ def _windows(
 def _batches(tick: float, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
     """Every row of a regular query is a result; a batch is judged by its first."""
     return [
-        Answer(origin + (int(r["sources"][0]["startOffset"] or 0) + 1) * tick, _ended(r))
+        Answer(origin + (int(r["sources"][0]["startOffset"] or 0) + 1) * tick, ended_at(r))
         for r in reports
         if r["numInputRows"]
     ]
 
 
-def _ended(report: Mapping[str, Any]) -> float:
-    took: float = report["durationMs"]["triggerExecution"]
-    return _epoch(report["timestamp"]) + took / 1000.0
+def ended_at(report: Mapping[str, Any]) -> float:
+    return _epoch(report["timestamp"]) + _took(report)
+
+
+def _took(report: Mapping[str, Any]) -> float:
+    return float(report["durationMs"]["triggerExecution"]) / 1000.0
 
 
 def _epoch(stamp: str | None) -> float:

@@ -1,0 +1,127 @@
+"""`laxity bench batch`: the CPU of one small stateful micro-batch, as the JVM warms up.
+
+A query counts 1,000 rows a batch in windows of a second, and its source is always ahead of it: it
+runs back to back, and the process's CPU over the batches it ran is what one costs. Everything is in
+it: planning, scheduling, tasks, state, checkpoint, and Laxity where it is attached.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from laxity.bench.arrivals import constant
+from laxity.bench.contest import CORES
+from laxity.bench.figures import Column, duration, table, two_digits
+from laxity.bench.goals import BATCH_GOALS, judge, show_verdicts
+from laxity.bench.modes import Mode
+from laxity.bench.process import Say, run_apart
+from laxity.bench.report import begin, write_json
+from laxity.bench.tenants import Tenant
+from laxity.bench.turns import scaled, shown_turns
+
+ROWS = 1000
+SLICE = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some seconds of a process's life."""
+
+    start: float
+    """Seconds after the query was started."""
+    seconds: float
+    cpu_seconds: float
+    batches: int
+    batch_seconds: float
+    """The median batch, from its begin to its end."""
+
+    @property
+    def cpu_per_batch(self) -> float:
+        return self.cpu_seconds / max(1, self.batches)
+
+    @property
+    def cpu_cores(self) -> float:
+        return self.cpu_seconds / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class BatchJob:
+    mode: Mode
+    slices: int
+
+    @property
+    def label(self) -> str:
+        return f"mode {self.mode.name!r}"
+
+    def perform(self, scratch: Path, say: Say) -> list[dict[str, Any]]:
+        from laxity.bench.stage import batches_in, staged
+
+        # One tick of 10 ms is one batch: the source is ahead below 100 batches a second.
+        seconds = self.slices * SLICE + 30
+        arrivals = constant(ROWS * 100, seconds)
+        tenant = Tenant("small", "counts", 0.8, arrivals, sensitive=True, most_rows=ROWS)
+        found = []
+        with staged(self.mode, scratch, CORES, [tenant]) as stage:
+            stage.start([tenant])
+            for number in range(self.slices):
+                start = number * SLICE
+                period = stage.watch(SLICE, lambda at, start=start: say(start + at))
+                seen = stage.observe(period)["small"]
+                inside = batches_in(seen, period)
+                took = statistics.median([b.seconds for b in inside] or [0.0])
+                found.append(
+                    asdict(Slice(start, period.seconds, period.cpu_seconds, len(inside), took))
+                )
+        return found
+
+
+def _warming(number: int) -> Column[list[Slice]]:
+    span = f"{number * SLICE:.0f}–{(number + 1) * SLICE:.0f} s"
+    return Column[list[Slice]](
+        f"CPU a batch, {span}", lambda run: run[number].cpu_per_batch, duration
+    )
+
+
+def columns(slices: int) -> list[Column[list[Slice]]]:
+    return [
+        *(_warming(number) for number in range(slices)),
+        Column("batch takes", lambda run: run[-1].batch_seconds, duration),
+        Column("batches/s", lambda run: run[-1].batches / run[-1].seconds, two_digits),
+        Column("CPU (cores)", lambda run: run[-1].cpu_cores, two_digits),
+    ]
+
+
+def run(modes: Sequence[Mode], *, rounds: int, warmup: float, json: Path | None) -> None:
+    console, facts = begin()
+    slices = max(1, round(warmup / SLICE)) + 1
+    console.print(
+        escape(
+            f"One query of {ROWS:,} rows a batch, back to back, on local[{CORES}]; {rounds} "
+            f"processes a mode, taking turns, {slices * SLICE:.0f} s each."
+        )
+    )
+    runs: dict[str, list[list[Slice]]] = {mode.title: [] for mode in modes}
+    for mode, on_share in shown_turns(console, modes, rounds):
+        job = BatchJob(mode, slices)
+        said = run_apart(job, on_said=scaled(on_share, slices * SLICE))
+        runs[mode.title].append([Slice(**part) for part in said])
+    console.print(table("CPU of one small stateful batch", columns(slices), runs))
+    costs = {title: [run[-1].cpu_per_batch for run in each] for title, each in runs.items()}
+    verdicts = judge(BATCH_GOALS, costs)
+    show_verdicts(console, verdicts)
+    if json is not None:
+        found = {
+            title: [
+                [asdict(part) | {"cpu_per_batch": part.cpu_per_batch} for part in run]
+                for run in each
+            ]
+            for title, each in runs.items()
+        }
+        goals = [asdict(verdict) for verdict in verdicts]
+        write_json(json, {"machine": facts, "rows": ROWS, "slices": found, "goals": goals})
