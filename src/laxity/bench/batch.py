@@ -8,7 +8,7 @@ it: planning, scheduling, tasks, state, checkpoint, and Laxity where it is attac
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -70,31 +70,31 @@ class BatchJob:
         with staged(self.mode, scratch, CORES, [tenant]) as stage:
             stage.start([tenant])
             for number in range(self.slices):
-                start = number * SLICE
-                period = stage.watch(SLICE, lambda at, start=start: say(start + at))
+                say(number)
+                period = stage.watch(SLICE)
                 seen = stage.observe(period)["small"]
                 inside = batches_in(seen, period)
                 took = statistics.median([b.seconds for b in inside] or [0.0])
                 found.append(
-                    asdict(Slice(start, period.seconds, period.cpu_seconds, len(inside), took))
+                    asdict(
+                        Slice(number * SLICE, period.seconds, period.cpu_seconds, len(inside), took)
+                    )
                 )
         return found
 
 
-def _warming(number: int) -> Column[list[Slice]]:
-    span = f"{number * SLICE:.0f}–{(number + 1) * SLICE:.0f} s"
-    return Column[list[Slice]](
-        f"CPU a batch, {span}", lambda run: run[number].cpu_per_batch, duration
-    )
-
-
 def columns(slices: int) -> list[Column[list[Slice]]]:
-    return [
-        *(_warming(number) for number in range(slices)),
-        Column("batch takes", lambda run: run[-1].batch_seconds, duration),
-        Column("batches/s", lambda run: run[-1].batches / run[-1].seconds, two_digits),
-        Column("CPU (cores)", lambda run: run[-1].cpu_cores, two_digits),
+    def cost(number: int) -> Callable[[list[Slice]], float]:
+        return lambda run: run[number].cpu_per_batch
+
+    found: list[Column[list[Slice]]] = [
+        Column(f"CPU a batch, {n * SLICE:.0f}–{(n + 1) * SLICE:.0f} s", cost(n), duration)
+        for n in range(slices)
     ]
+    found.append(Column("batch takes", lambda run: run[-1].batch_seconds, duration))
+    found.append(Column("batches/s", lambda run: run[-1].batches / run[-1].seconds, two_digits))
+    found.append(Column("CPU (cores)", lambda run: run[-1].cpu_cores, two_digits))
+    return found
 
 
 def run(modes: Sequence[Mode], *, rounds: int, warmup: float, json: Path | None) -> None:
@@ -109,7 +109,7 @@ def run(modes: Sequence[Mode], *, rounds: int, warmup: float, json: Path | None)
     runs: dict[str, list[list[Slice]]] = {mode.title: [] for mode in modes}
     for mode, on_share in shown_turns(console, modes, rounds):
         job = BatchJob(mode, slices)
-        said = run_apart(job, on_said=scaled(on_share, slices * SLICE))
+        said = run_apart(job, on_said=scaled(on_share, slices))
         runs[mode.title].append([Slice(**part) for part in said])
     console.print(table("CPU of one small stateful batch", columns(slices), runs))
     costs = {title: [run[-1].cpu_per_batch for run in each] for title, each in runs.items()}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from laxity.bench import contest_cli
+from laxity.bench import contest_cli, density_cli
 
 bench = typer.Typer(help="Measure Laxity on this machine.", no_args_is_help=True)
 
@@ -18,6 +18,8 @@ JsonFile = Annotated[
 
 def register(app: typer.Typer) -> None:
     contest_cli.register(bench)
+    bench.command()(density_cli.density)
+    bench.command()(density_cli.growth)
     app.add_typer(bench, name="bench")
     app.command()(demo)
 

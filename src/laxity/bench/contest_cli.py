@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +11,7 @@ from laxity.bench import contest_report
 from laxity.bench.goals import GOALS, judge
 from laxity.bench.mixes import MIXES, Mix
 from laxity.bench.modes import find_modes
-from laxity.bench.report import begin
+from laxity.bench.report import begin, command
 from laxity.bench.suite import Contest, contest_of, run_contest
 from laxity.bench.turns import shown_turns
 
@@ -66,8 +64,6 @@ def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
     results = run_contest(contest, shown_turns(console, contest.entries, contest.rounds))
     verdicts = judge(GOALS.get(contest.name, ()), results)
     contest_report.show(console, results, verdicts)
-    command = shlex.join(["laxity", *sys.argv[1:]])
-    page = contest_report.write(
-        out / contest.name, contest, results, verdicts, facts, command, json
-    )
+    folder = out / contest.name
+    page = contest_report.write(folder, contest, results, verdicts, facts, command(), json)
     console.print(f"Report: {page}")

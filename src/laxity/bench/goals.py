@@ -21,7 +21,7 @@ from laxity.bench.suite import Result, bulk, deviation, met, p99
 class Goal:
     text: str
     measure: Callable[[Mapping[str, Any]], float]
-    """From results by title; KeyError where a mode it compares with was not run."""
+    """From results by title; KeyError or ValueError where a mode it compares with was not run."""
     reached: Callable[[float], bool]
     shown: str = "{:.2f} ×"
 
@@ -38,7 +38,7 @@ def judge(goals: Sequence[Goal], results: Mapping[str, Any]) -> list[Verdict]:
     for goal in goals:
         try:
             value = goal.measure(results)
-        except KeyError:
+        except (KeyError, ValueError):
             continue
         verdicts.append(Verdict(goal.text, goal.shown.format(value), goal.reached(value)))
     return verdicts
@@ -146,3 +146,20 @@ OVERHEAD_GOALS = (
     _median_more(LAXITY.title, "cpu_per_batch", "CPU less than stock's with fork-free files", 0.0),
 )
 """For what each turn took more than stock's of the same round."""
+
+
+def density_goals(loads: Sequence[str]) -> list[Goal]:
+    """For the numbers of queries that each search found, by mode and load."""
+
+    def against_best_stock(load: str) -> Callable[[Mapping[str, Sequence[float]]], float]:
+        def ratio(results: Mapping[str, Sequence[float]]) -> float:
+            stock = [f"{mode.title}, {load}" for mode in STOCK]
+            best = max(median(results[title]) for title in stock if title in results)
+            return median(results[f"{LAXITY.title}, {load}"]) / max(best, 1)
+
+        return ratio
+
+    return [
+        Goal(f"density ≥ 3 × stock's best mode, {load}", against_best_stock(load), lambda x: x >= 3)
+        for load in dict.fromkeys(loads)
+    ]

@@ -104,20 +104,20 @@ class OverheadJob:
         return found[len(self.modes) :]
 
 
-COLUMNS = (
-    Column[Turn]("latency, p50", lambda turn: turn.latency, duration),
-    Column[Turn]("worst", lambda turn: turn.worst, duration),
-    Column[Turn]("batch takes", lambda turn: turn.batch_seconds, duration),
-    Column[Turn]("CPU a batch", lambda turn: turn.cpu_per_batch, duration),
-    Column[Turn]("CPU (cores)", lambda turn: turn.cpu_cores, two_digits),
-    Column[Turn]("batches", lambda turn: turn.batches, whole),
+COLUMNS: tuple[Column[Turn], ...] = (
+    Column("latency, p50", lambda turn: turn.latency, duration),
+    Column("worst", lambda turn: turn.worst, duration),
+    Column("batch takes", lambda turn: turn.batch_seconds, duration),
+    Column("CPU a batch", lambda turn: turn.cpu_per_batch, duration),
+    Column("CPU (cores)", lambda turn: turn.cpu_cores, two_digits),
+    Column("batches", lambda turn: turn.batches, whole),
 )
 
-RATIOS = (
-    Column[tuple[Turn, Turn]]("latency, p50", lambda pair: _more(pair, "latency"), percent),
-    Column[tuple[Turn, Turn]]("batch takes", lambda pair: _more(pair, "batch_seconds"), percent),
-    Column[tuple[Turn, Turn]]("CPU a batch", lambda pair: _more(pair, "cpu_per_batch"), percent),
-    Column[tuple[Turn, Turn]]("CPU (cores)", lambda pair: _more(pair, "cpu_cores"), percent),
+RATIOS: tuple[Column[tuple[Turn, Turn]], ...] = (
+    Column("latency, p50", lambda pair: _more(pair, "latency"), percent),
+    Column("batch takes", lambda pair: _more(pair, "batch_seconds"), percent),
+    Column("CPU a batch", lambda pair: _more(pair, "cpu_per_batch"), percent),
+    Column("CPU (cores)", lambda pair: _more(pair, "cpu_cores"), percent),
 )
 
 

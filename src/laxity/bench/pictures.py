@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laxity.bench.contest import Outcome
+from laxity.bench.density import Curve, Probe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +60,45 @@ def draw_latencies(outcomes: Mapping[str, Outcome], path: Path) -> None:
         tidy(axis)
     over_time.legend(frameon=False, fontsize=8)
     save(figure, path)
+
+
+def draw_density(curves: Mapping[str, Curve], path: Path) -> None:
+    """Targets met, and CPU a query, by the number of queries."""
+    figure, axes = _pyplot().subplots(1, 2, figsize=(11, 4))
+    met: Axes = axes[0]
+    cost: Axes = axes[1]
+    loads = list(dict.fromkeys(curve.job.load.title for curve in curves.values()))
+    modes = list(dict.fromkeys(curve.job.mode.name for curve in curves.values()))
+    for title, curve in curves.items():
+        colour = COLOURS[modes.index(curve.job.mode.name) % len(COLOURS)]
+        style = ("-", "--", ":")[loads.index(curve.job.load.title) % 3]
+        points = curve.by_count()
+        for axis, figure_of in ((met, _met), (cost, _cost)):
+            medians = [
+                statistics.median(figure_of(p) for p in probes) for probes in points.values()
+            ]
+            axis.plot(
+                list(points), medians, style, marker="o", markersize=3, color=colour, label=title
+            )
+        for held in curve.held:
+            met.axvline(held, color=colour, linestyle=style, alpha=0.3)
+    met.axhline(99, color="grey", linestyle=":")
+    met.set(ylabel="targets met (%)", ylim=(0, 103), title="Answers within 0.8 s")
+    cost.set(ylabel="ms", ylim=(0, None), title="CPU a query takes each second")
+    for axis in (met, cost):
+        axis.set(xlabel="latency-sensitive queries on one driver", xscale="log")
+        axis.xaxis.set_major_formatter("{x:.0f}")
+        tidy(axis)
+    met.legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def _met(probe: Probe) -> float:
+    return 100 * probe.met
+
+
+def _cost(probe: Probe) -> float:
+    return 1000 * probe.cpu_per_query
 
 
 def tidy(axis: Axes) -> None:

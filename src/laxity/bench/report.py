@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,11 @@ def begin() -> tuple[Console, dict[str, Any]]:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 180)
     console.print(describe(facts), style="dim")
     return console, facts
+
+
+def command() -> str:
+    """What was typed, as it can be typed again."""
+    return shlex.join(["laxity", *sys.argv[1:]])
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
