@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laxity.bench.arrivals import (
+from laxity.bench.workloads.arrivals import (
     InvalidArrivalsError,
     Schedule,
     constant,

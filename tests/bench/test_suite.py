@@ -11,11 +11,11 @@ import pytest
 from laxity.bench import contest_report
 from laxity.bench.contest import Outcome, Plan
 from laxity.bench.goals import GOALS, judge
-from laxity.bench.mixes import MIXES
 from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, LAXITY
 from laxity.bench.report import machine
 from laxity.bench.suite import Contest, Entry, Result, contest_of, met, p99, run_contest
 from laxity.bench.turns import OnShare, in_turns
+from laxity.bench.workloads.mixes import MIXES
 
 STANDARD = MIXES["standard"]
 
@@ -29,6 +29,10 @@ def outcome(mode: str, *latencies: float, bulk: float = 300_000.0) -> Outcome:
         bulk_offered=300_000.0,
         cpu_cores=1.9,
         batches={"alerts-0": 20, "bulk-0": 5},
+        cpu_by_second=[(1.0, 1.9), (2.0, 1.8)],
+        bulk_by_batch=[(0.5, 1000), (1.5, 3000)],
+        batch_ends=[0.1, 0.5, 1.5],
+        tasks=[("alerts-0", 0, 29.0, 29.1), ("alerts-0", 1, 29.1, 29.2), ("bulk-0", 0, 29.0, 31.0)],
         target=0.8,
         version="Spark 4.3.0",
         loop_share=0.01 if mode == "laxity" else None,
@@ -101,7 +105,8 @@ def test_the_report_says_what_ran_and_what_was_missed(tmp_path: Path) -> None:
     assert "Spark 4.3.0" in text
     assert "spark.scheduler.mode=FAIR" in text
     assert "**falls short**" in text
-    assert (tmp_path / "latency.png").stat().st_size > 1000
+    for picture in ("latency", "over_time", "timeline"):
+        assert (tmp_path / f"{picture}.png").stat().st_size > 1000
     numbers = json.loads((tmp_path / "results.json").read_text())
     assert len(numbers["results"]) == 4
     assert len(numbers["results"][0]["rounds"]) == 3

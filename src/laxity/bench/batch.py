@@ -15,15 +15,15 @@ from typing import Any
 
 from rich.markup import escape
 
-from laxity.bench.arrivals import constant
 from laxity.bench.contest import CORES
 from laxity.bench.figures import Column, duration, table, two_digits
 from laxity.bench.goals import BATCH_GOALS, judge, show_verdicts
 from laxity.bench.modes import Mode
 from laxity.bench.process import Say, run_apart
 from laxity.bench.report import begin, write_json
-from laxity.bench.tenants import Tenant
 from laxity.bench.turns import scaled, shown_turns
+from laxity.bench.workloads.arrivals import constant
+from laxity.bench.workloads.tenants import Tenant
 
 ROWS = 1000
 SLICE = 25.0

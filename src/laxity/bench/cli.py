@@ -142,6 +142,6 @@ def demo(
         virtual_demo.run(seed=1, json=json)
         return
     from laxity.bench.demo import run
-    from laxity.bench.mixes import Mix
+    from laxity.bench.workloads.mixes import Mix
 
     run(Mix("demo", alerts, bulk, rows), seconds=seconds, warmup=warmup, plot=plot, json=json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from laxity.bench.modes import Mode
 from laxity.bench.process import Say, run_apart
-from laxity.bench.tenants import Tenant
+from laxity.bench.workloads.tenants import Tenant
 
 if TYPE_CHECKING:
     from laxity.spark import Laxity
@@ -41,6 +41,8 @@ class Outcome:
     cpu_by_second: list[tuple[float, float]] = field(default_factory=list)
     bulk_by_batch: list[tuple[float, int]] = field(default_factory=list)
     """(seconds into the run at which a bulk batch ended, its rows)"""
+    batch_ends: list[float] = field(default_factory=list)
+    """Of all queries, in seconds into the run."""
     tasks: list[tuple[str, int, float, float]] = field(default_factory=list)
     """(tenant, stage of its batch, start and end in seconds into the run) of every task."""
 
@@ -87,44 +89,50 @@ class Plan:
 
     def perform(self, scratch: Path, say: Say) -> dict[str, Any]:
         """Says how many seconds of warm-up and measurement are done."""
-        from laxity.bench.stage import batches_in, rows_in, staged
-        from laxity.bench.tasklog import TaskLog
+        if self.mode.engine == "flink":
+            from laxity.bench import flink
 
-        with staged(self.mode, scratch, self.cores, self.tenants) as stage:
-            log = TaskLog(stage.spark)
-            stage.start(self.tenants)
-            stage.watch(self.warmup, say)
-            period = stage.watch(self.seconds, lambda at: say(self.warmup + at))
-            tasks = log.between(period.began, period.until)
-            stage.drain()
-            seen = stage.observe(period)
-            lax = [t.name for t in self.tenants if not t.sensitive]
-            outcome = Outcome(
-                mode=self.mode.name,
-                seconds=period.seconds,
-                answers=stage.answers(seen, period),
-                bulk_rows_per_second=sum(rows_in(seen[n], period) for n in lax) / period.seconds,
-                bulk_offered=stage.offered(period) / period.seconds,
-                cpu_cores=period.cpu_seconds / period.seconds,
-                batches={n: len(batches_in(s, period)) for n, s in seen.items()},
-                target=next((t.target for t in self.tenants if t.sensitive), 0.0),
-                version=f"Spark {stage.spark.version}",
-                loop_share=None if stage.laxity is None else period.loop_seconds / period.seconds,
-                notes=[] if stage.laxity is None else _notes(stage.laxity, self.tenants),
-                cpu_by_second=period.cpu_by_second,
-                bulk_by_batch=sorted(
-                    (b.ended - period.began, b.rows)
-                    for n in lax
-                    for b in batches_in(seen[n], period)
-                ),
-                tasks=tasks,
-            )
-        return asdict(outcome)
+            return asdict(flink.perform(self, scratch, say))
+        return asdict(_on_spark(self, scratch, say))
 
 
 def run_plan(plan: Plan, *, on_progress: Callable[[float], None] = lambda elapsed: None) -> Outcome:
     """`on_progress` is told the seconds done, of warm-up and measurement together."""
     return Outcome(**run_apart(plan, on_said=on_progress))
+
+
+def _on_spark(plan: Plan, scratch: Path, say: Say) -> Outcome:
+    from laxity.bench.stage import batches_in, rows_in, staged
+    from laxity.bench.tasklog import TaskLog
+
+    with staged(plan.mode, scratch, plan.cores, plan.tenants) as stage:
+        log = TaskLog(stage.spark)
+        stage.start(plan.tenants)
+        stage.watch(plan.warmup, say)
+        period = stage.watch(plan.seconds, lambda at: say(plan.warmup + at))
+        tasks = log.between(period.began, period.until)
+        stage.drain()
+        seen = stage.observe(period)
+        inside = {name: batches_in(each, period) for name, each in seen.items()}
+        lax = [t.name for t in plan.tenants if not t.sensitive]
+        attached = stage.laxity is not None
+        return Outcome(
+            mode=plan.mode.name,
+            seconds=period.seconds,
+            answers=stage.answers(seen, period),
+            bulk_rows_per_second=sum(rows_in(seen[n], period) for n in lax) / period.seconds,
+            bulk_offered=stage.offered(period) / period.seconds,
+            cpu_cores=period.cpu_seconds / period.seconds,
+            batches={name: len(each) for name, each in inside.items()},
+            target=next((t.target for t in plan.tenants if t.sensitive), 0.0),
+            version=f"Spark {stage.spark.version}",
+            loop_share=period.loop_seconds / period.seconds if attached else None,
+            notes=[] if stage.laxity is None else _notes(stage.laxity, plan.tenants),
+            cpu_by_second=period.cpu_by_second,
+            bulk_by_batch=sorted((b.ended - period.began, b.rows) for n in lax for b in inside[n]),
+            batch_ends=sorted(b.ended - period.began for each in inside.values() for b in each),
+            tasks=tasks,
+        )
 
 
 def _notes(lx: Laxity, tenants: tuple[Tenant, ...]) -> list[str]:

@@ -9,11 +9,11 @@ import typer
 
 from laxity.bench import contest_report
 from laxity.bench.goals import GOALS, judge
-from laxity.bench.mixes import MIXES, Mix
 from laxity.bench.modes import find_modes
 from laxity.bench.report import begin, command
 from laxity.bench.suite import Contest, contest_of, run_contest
 from laxity.bench.turns import shown_turns
+from laxity.bench.workloads.mixes import MIXES, Mix
 
 DEFAULT_MODES = "fifo,fair-tuned,laxity,alone"
 

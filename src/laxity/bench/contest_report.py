@@ -22,7 +22,7 @@ from laxity.bench.figures import (
     whole,
 )
 from laxity.bench.goals import Verdict, show_verdicts, verdict_lines
-from laxity.bench.pictures import draw_latencies
+from laxity.bench.pictures import draw_latencies, draw_over_time, draw_timelines
 from laxity.bench.report import describe, write_json
 from laxity.bench.suite import (
     Contest,
@@ -49,7 +49,7 @@ COLUMNS: tuple[Column[Outcome], ...] = (
     Column("met", met, percent),
     Column("bulk rows/s", bulk, thousands),
     Column("CPU (cores)", cpu, two_digits),
-    Column("batches", batches, whole),
+    Column("batches", batches, if_any(whole)),
     Column("CPU a batch", cpu_per_batch, if_any(duration)),
     Column("Laxity's loop", loop, if_any(percent)),
 )
@@ -74,7 +74,10 @@ def write(
     json: Path | None,
 ) -> Path:
     """The Markdown page, with its picture and its numbers beside it."""
-    draw_latencies({title: r.outcomes[-1] for title, r in results.items()}, folder / "latency.png")
+    last = {title: result.outcomes[-1] for title, result in results.items()}
+    draw_latencies(last, folder / "latency.png")
+    draw_over_time(last, folder / "over_time.png")
+    draw_timelines(last, folder / "timeline.png")
     document = {
         "command": command,
         "machine": dict(facts),
@@ -118,7 +121,11 @@ def _markdown(
         "",
         *markdown(COLUMNS, _rows(results)),
         "",
+        "Pictures show the last round.",
+        "",
         "![latency](latency.png)",
+        "![over time](over_time.png)",
+        "![tasks by query and stage](timeline.png)",
         "",
     ]
     lines += verdict_lines(verdicts)

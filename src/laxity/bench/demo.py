@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from laxity.bench.contest import SLACK, Outcome, Plan, run_plan
-from laxity.bench.mixes import Mix
 from laxity.bench.modes import FIFO, LAXITY
 from laxity.bench.pictures import draw_latencies
 from laxity.bench.report import describe, machine, write_json
+from laxity.bench.workloads.mixes import Mix
 from laxity.core.durations import format_duration
 
 TITLES = {FIFO.name: "Spark, as it comes", LAXITY.name: "Spark with Laxity"}

@@ -14,7 +14,7 @@ from typing import Any
 from laxity.bench.contest import CORES
 from laxity.bench.modes import Mode
 from laxity.bench.process import Say, run_apart
-from laxity.bench.tenants import Tenant, alert, bulk
+from laxity.bench.workloads.tenants import Tenant, alert, bulk
 
 HELD = 0.99
 LONGEST = 7200.0

@@ -48,23 +48,37 @@ class FlinkUnavailableError(LaxityError, RuntimeError):
 
 def flink_home() -> Path:
     named = os.environ.get(HOME_VARIABLE)
-    home = Path(named) if named else None
+    home = Path(named) if named else next(iter(_beside()), None)
     if home is None or not (home / "bin" / "jobmanager.sh").exists():
         raise FlinkUnavailableError(
-            f"no Flink: run `python -m venv flink && flink/bin/pip install apache-flink` and set "
-            f"{HOME_VARIABLE} to its site-packages/pyflink folder (now {named!r})"
+            f"no Flink: run `make flink`, or install apache-flink into an environment of its own "
+            f"and set {HOME_VARIABLE} to its site-packages/pyflink folder (now {named!r})"
         )
     return home
+
+
+def _beside() -> list[Path]:
+    """Where `make flink` puts it."""
+    return sorted(Path.cwd().glob(".venv-flink/lib/python*/site-packages/pyflink"))
 
 
 class FlinkCluster:
     """One job manager and one task manager on free local ports, gone at the end."""
 
-    def __init__(self, folder: Path, *, slots: int = 32, memory: str = "1400m") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        slots: int = 32,
+        memory: str = "1400m",
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`settings` go into Flink's configuration and win over those made here."""
         self._home = flink_home()
         self.folder = folder
         self._slots = slots
         self._memory = memory
+        self._settings = dict(settings or {})
         self._processes: list[subprocess.Popen[bytes]] = []
         self.port = _free_port()
         self.url = f"http://localhost:{self.port}"
@@ -101,6 +115,7 @@ class FlinkCluster:
             "metrics.latency.interval": "50 ms",
             "pipeline.operator-chaining.enabled": "false",
             "io.tmp.dirs": self.folder / "tmp",
+            **self._settings,
         }
         (self.folder / "tmp").mkdir()
         return "".join(f"{key}: {value}\n" for key, value in settings.items())
@@ -143,6 +158,14 @@ class FlinkCluster:
     @property
     def task_manager(self) -> int:
         return self._processes[1].pid
+
+    def cpu_seconds(self) -> float:
+        """CPU time of both managers."""
+        total = 0
+        for process in self._processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        return total / os.sysconf("SC_CLK_TCK")
 
     def submit_sql(self, jobs: Mapping[str, Sequence[str]], *, parallelism: int = 1) -> None:
         """Job name → SQL statements, the last of them an INSERT. Returns when all are submitted.

@@ -27,8 +27,9 @@ class Mode:
     triggers: tuple[str, str] | None = None
     """Processing-time intervals of the latency-sensitive and of the bulk queries."""
     laxity: dict[str, Any] | None = None
+    engine: str = "spark"
     alone: bool = False
-    """One latency-sensitive query has the machine to itself: the limit."""
+    """The latency-sensitive have the machine to themselves, one of each kind: the limit."""
 
 
 _FAIR = {"spark.scheduler.mode": "FAIR"}
@@ -48,6 +49,7 @@ EXPERT = Mode(
     triggers=("200 milliseconds", "10 seconds"),
 )
 LAXITY = Mode("laxity", "Laxity", laxity={})
+FLINK = Mode("flink", "Flink, one job a query", engine="flink")
 ALONE = Mode("alone", "The query alone, stock Spark", alone=True)
 
 STOCK = (FIFO, FAIR, FAIR_TUNED, TRIGGERS, EXPERT)
@@ -67,16 +69,17 @@ WITHOUT = tuple(
         ("interpret", "interpret", False),
     )
 )
-MODES = {mode.name: mode for mode in (*STOCK, LAXITY, *POLICIES, *WITHOUT, ALONE)}
+MODES = {mode.name: mode for mode in (*STOCK, LAXITY, *POLICIES, *WITHOUT, ALONE, FLINK)}
 
 
 def find_modes(names: str) -> list[Mode]:
-    """By name, separated by commas; `stock`, `policies`, `without` and `all` stand for groups."""
+    """By name, separated by commas; `stock`, `policies`, `without` and `all` (what runs on
+    Spark) stand for groups."""
     groups = {
         "stock": STOCK,
         "policies": POLICIES,
         "without": WITHOUT,
-        "all": tuple(MODES.values()),
+        "all": tuple(mode for mode in MODES.values() if mode.engine == "spark"),
     }
     found: dict[str, Mode] = {}
     for name in (part.strip() for part in names.split(",") if part.strip()):

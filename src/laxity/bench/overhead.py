@@ -17,11 +17,11 @@ from rich.progress import Progress
 from laxity.bench.contest import CORES
 from laxity.bench.figures import Column, duration, percent, table, two_digits, whole
 from laxity.bench.goals import OVERHEAD_GOALS, judge, show_verdicts
-from laxity.bench.mixes import find_mix
 from laxity.bench.modes import Mode, find_modes
 from laxity.bench.process import Say, run_apart
 from laxity.bench.report import begin, write_json
 from laxity.bench.turns import in_turns
+from laxity.bench.workloads.mixes import find_mix
 from laxity.core.errors import LaxityError
 
 MODES = "fifo,without-files,laxity"

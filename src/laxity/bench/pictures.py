@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +62,74 @@ def draw_latencies(outcomes: Mapping[str, Outcome], path: Path) -> None:
         tidy(axis)
     over_time.legend(frameon=False, fontsize=8)
     save(figure, path)
+
+
+def draw_over_time(outcomes: Mapping[str, Outcome], path: Path) -> None:
+    """What bulk got done, CPU in use and batches run, second by second, of modes by title."""
+    figure, axes = _pyplot().subplots(3, 1, figsize=(11, 8), sharex=True)
+    done: Axes = axes[0]
+    cpu: Axes = axes[1]
+    batches: Axes = axes[2]
+    for number, (title, outcome) in enumerate(outcomes.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        if outcome.bulk_by_batch:
+            ends, rows = zip(*outcome.bulk_by_batch, strict=True)
+            total = [count / 1e6 for count in itertools.accumulate(rows)]
+            done.step(ends, total, where="post", color=colour, label=title)
+        if outcome.cpu_by_second:
+            cpu.plot(*zip(*outcome.cpu_by_second, strict=True), color=colour, label=title)
+        each = Counter(int(at) for at in outcome.batch_ends)
+        seconds = range(int(outcome.seconds))
+        batches.plot(seconds, [each[at] for at in seconds], color=colour, label=title)
+    done.set(title="Bulk rows done (millions)")
+    cpu.set(title="CPU (cores)", ylim=(0, None))
+    batches.set(title="Batches a second, of all queries", xlabel="seconds", ylim=(0, None))
+    for axis in axes:
+        tidy(axis)
+    cpu.legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+SPAN = 6.0
+"""Seconds a timeline shows."""
+
+
+def draw_timelines(outcomes: Mapping[str, Outcome], path: Path) -> None:
+    """When tasks ran, a lane for each query and stage: figure 7c of Cameo for whole queries."""
+    shown = {title: outcome for title, outcome in outcomes.items() if outcome.tasks}
+    if not shown:
+        return
+    lanes = {title: _lanes(outcome) for title, outcome in shown.items()}
+    heights = [max(2, len(each)) for each in lanes.values()]
+    figure, axes = _pyplot().subplots(
+        len(shown),
+        1,
+        figsize=(11, 1.2 + 0.22 * sum(heights)),
+        sharex=True,
+        squeeze=False,
+        height_ratios=heights,
+    )
+    for axis, (title, outcome) in zip(axes[:, 0], shown.items(), strict=True):
+        begin = max(0.0, outcome.seconds / 2 - SPAN / 2)
+        for lane, (query, stage) in enumerate(lanes[title]):
+            spans = [
+                (start - begin, max(end - start, 0.004))
+                for name, at, start, end in outcome.tasks
+                if (name, at) == (query, stage) and begin <= start < begin + SPAN
+            ]
+            colour = COLOURS[stage % len(COLOURS)]
+            axis.broken_barh(spans, (lane - 0.4, 0.8), color=colour)
+        names = [f"{query} · {stage}" for query, stage in lanes[title]]
+        axis.set(yticks=range(len(names)), ylim=(len(names) - 0.5, -0.5), xlim=(0, SPAN))
+        axis.set_yticklabels(names, fontsize=6)
+        axis.set_title(title, fontsize=9)
+        tidy(axis)
+    axes[-1, 0].set(xlabel="seconds; a bar is a task, a lane a query and a stage of its batch")
+    save(figure, path)
+
+
+def _lanes(outcome: Outcome) -> list[tuple[str, int]]:
+    return sorted({(query, stage) for query, stage, _, _ in outcome.tasks})
 
 
 def draw_density(curves: Mapping[str, Curve], path: Path) -> None:

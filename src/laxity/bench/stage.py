@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from laxity.bench.modes import Mode
 from laxity.bench.sessions import local_session
-from laxity.bench.tenants import Batch, Observation, Tenant, ended_at, observe
-from laxity.bench.ticks import read_ticks
+from laxity.bench.workloads.tenants import Batch, Observation, Tenant, due_in, ended_at, observe
+from laxity.bench.workloads.ticks import read_ticks
 
 if TYPE_CHECKING:
     from laxity.spark import Laxity
@@ -181,7 +181,7 @@ class Stage:
             answer
             for name, r in self._running.items()
             if r.tenant.sensitive
-            for answer in _due(r.tenant, seen[name], r.origin, period)
+            for answer in due_in(r.tenant, seen[name].answers, r.origin, period.began, period.until)
         ]
 
     def offered(self, period: Period) -> float:
@@ -230,22 +230,6 @@ def _reports_since(query: Any, began: float) -> list[dict[str, Any]]:
         if ended_at(report) < began:
             break  # this one too: what the first batch of the period took counts from its end
     return found[::-1]
-
-
-def _due(
-    tenant: Tenant, seen: Observation, origin: float, period: Period
-) -> Iterator[tuple[str, float, float]]:
-    """Every answer that was due in the period. One that has not left by its end is as late as that
-    at least: without it, a query that produces nothing would have no latency to be blamed for."""
-    found = [(a.arrival, min(a.emitted, period.until)) for a in seen.answers]
-    if tenant.window is not None:
-        last = found[-1][0] if found else 0.0
-        due = (arrival for _, arrival in tenant.schedule.completions(tenant.window, origin))
-        still = itertools.takewhile(lambda arrival: arrival < period.until, due)
-        found += [(arrival, period.until) for arrival in still if last < arrival]
-    for arrival, emitted in found:
-        if period.began <= arrival < period.until - tenant.target:
-            yield tenant.name, arrival - period.began, emitted - arrival
 
 
 def batches_in(seen: Observation, period: Period) -> list[Batch]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laxity.bench.contest import CORES, SLACK, Outcome, Plan, run_plan
-from laxity.bench.mixes import Mix
 from laxity.bench.modes import Mode
 from laxity.bench.turns import OnShare, scaled
+from laxity.bench.workloads.mixes import Mix
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ bulk: heavy rows at a high rate, windows of 10 s, two hours to answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from laxity.bench.arrivals import Schedule, constant
-from laxity.bench.queries import QUERIES
+from laxity.bench.workloads.arrivals import Schedule, constant
+from laxity.bench.workloads.catalogue import QUERIES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +26,7 @@ MOST_ROWS = 2_000_000
 class Tenant:
     name: str
     query: str
-    """Which of `laxity.bench.queries`."""
+    """Which of `laxity.bench.workloads.catalogue`."""
     target: float
     schedule: Schedule
     sensitive: bool
@@ -33,8 +34,16 @@ class Tenant:
     """What its source is limited to a batch."""
 
     @property
-    def window(self) -> float | None:
-        return QUERIES[self.query].window
+    def windowed(self) -> bool:
+        return QUERIES[self.query].window is not None
+
+    def due(self, origin: float) -> Iterator[tuple[float, float]]:
+        """(watermark at which a window is final, arrival of the event that brings it) of each."""
+        query = QUERIES[self.query]
+        if query.window is None:
+            return iter(())
+        found = self.schedule.completions(query.window, origin, query.delay)
+        return ((end + query.delay, arrival) for end, arrival in found)
 
     def arriving(self, schedule: Schedule) -> Tenant:
         return replace(self, schedule=schedule)
@@ -43,9 +52,16 @@ class Tenant:
         return QUERIES[self.query].build(rows)
 
 
-def alert(number: int, seconds: float, *, rows: float = 1000, query: str = "counts") -> Tenant:
-    """Latency-sensitive: must answer in 0.8 s."""
-    return Tenant(f"alerts-{number}", query, 0.8, constant(rows, seconds), sensitive=True)
+def alert(
+    number: int,
+    seconds: float,
+    *,
+    rows: float = 1000,
+    query: str = "counts",
+    target: float = 0.8,
+) -> Tenant:
+    """Latency-sensitive."""
+    return Tenant(f"alerts-{number}", query, target, constant(rows, seconds), sensitive=True)
 
 
 def bulk(number: int, seconds: float, *, rows: float, query: str = "digests") -> Tenant:
@@ -63,6 +79,22 @@ class Answer:
     @property
     def latency(self) -> float:
         return self.emitted - self.arrival
+
+
+def due_in(
+    tenant: Tenant, seen: Iterable[Answer], origin: float, began: float, until: float
+) -> Iterator[tuple[str, float, float]]:
+    """(tenant, seconds into the period, latency) of every answer that was due in it. One that has
+    not left by its end is as late as that at least: without it, a query that produces nothing
+    would have no latency to be blamed for."""
+    found = [(a.arrival, min(a.emitted, until)) for a in seen]
+    last = found[-1][0] if found else 0.0
+    due = (arrival for _, arrival in tenant.due(origin))
+    still = itertools.takewhile(lambda arrival: arrival < until, due)
+    found += [(arrival, until) for arrival in still if last < arrival]
+    for arrival, emitted in found:
+        if began <= arrival < until - tenant.target:
+            yield tenant.name, arrival - began, emitted - arrival
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +120,18 @@ def observe(tenant: Tenant, origin: float, progress: Iterable[Mapping[str, Any]]
         for report in reports
         if "addBatch" in report["durationMs"]  # an idle query reports now and then, too
     ]
-    if tenant.window is None:
-        return Observation(_batches(tenant.schedule.tick, origin, reports), batches)
-    return Observation(_windows(tenant.window, tenant.schedule, origin, reports), batches)
+    find = _windows if tenant.windowed else _batches
+    return Observation(find(tenant, origin, reports), batches)
 
 
-def _windows(
-    window: float, schedule: Schedule, origin: float, reports: list[Mapping[str, Any]]
-) -> list[Answer]:
-    """A window leaves in the first batch whose watermark has passed its end."""
-    marks = ((_epoch(r["eventTime"].get("watermark")), ended_at(r)) for r in reports)
+def _windows(tenant: Tenant, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
+    """A window leaves in the first batch that writes anything once its watermark has passed it."""
+    writing = (r for r in reports if r["sink"].get("numOutputRows") != 0)
+    marks = ((_epoch(r["eventTime"].get("watermark")), ended_at(r)) for r in writing)
     answers: list[Answer] = []
     watermark, ended = next(marks, (0.0, 0.0))
-    for end, arrival in schedule.completions(window, origin):
-        while watermark < end:
+    for final, arrival in tenant.due(origin):
+        while watermark < final:
             following = next(marks, None)
             if following is None:
                 return answers
@@ -110,8 +140,9 @@ def _windows(
     return answers
 
 
-def _batches(tick: float, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
+def _batches(tenant: Tenant, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
     """Every row of a regular query is a result; a batch is judged by its first."""
+    tick = tenant.schedule.tick
     return [
         Answer(origin + (int(r["sources"][0]["startOffset"] or 0) + 1) * tick, ended_at(r))
         for r in reports

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laxity.bench.arrivals import Schedule
 from laxity.bench.compiled import findable
+from laxity.bench.workloads.arrivals import Schedule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from laxity.bench.arrivals import Schedule, constant, pareto, skewed, square, trace
-from laxity.bench.tenants import Tenant, alert, bulk
+from laxity.bench.workloads import ipq, nexmark_queries
+from laxity.bench.workloads.arrivals import Schedule, constant, pareto, skewed, square, trace
+from laxity.bench.workloads.tenants import Tenant, alert, bulk
 from laxity.core.errors import LaxityError
 
 PATTERNS = ("constant", "pareto", "square", "skew")
@@ -29,26 +30,35 @@ class Mix:
     bulk_rows: float
     """Heavy rows a second of each bulk query."""
     alert_rows: float = 1000
-    alert_query: str = "counts"
+    alert_queries: tuple[str, ...] = ("counts",)
+    """Taken in turn."""
+    target: float = 0.8
     arrivals: str = "constant"
     """How bulk arrives: one of PATTERNS, or the path of a trace."""
 
     @property
     def title(self) -> str:
-        kind = "" if self.alert_query == "counts" else f" ({self.alert_query})"
         return (
-            f"{self.alerts} latency-sensitive{kind} at {self.alert_rows:,.0f} rows/s + "
+            f"{self.alerts} latency-sensitive ({', '.join(self.alert_queries)}) at "
+            f"{self.alert_rows:,.0f} rows/s, target {self.target:g} s + "
             f"{self.bulk} bulk at {self.bulk_rows:,.0f} rows/s, arrivals: {self.arrivals}"
         )
 
     def alone(self) -> Mix:
-        """One of the latency-sensitive, and nothing else."""
-        return replace(self, name=f"{self.name}, alone", alerts=1, bulk=0)
+        """One of each kind of the latency-sensitive, and nothing else."""
+        kinds = len(self.alert_queries)
+        return replace(self, name=f"{self.name}, alone", alerts=kinds, bulk=0)
 
     def tenants(self, seconds: float) -> tuple[Tenant, ...]:
         """The same rows at the same moments, whoever asks."""
         sensitive = (
-            alert(n, seconds, rows=self.alert_rows, query=self.alert_query)
+            alert(
+                n,
+                seconds,
+                rows=self.alert_rows,
+                query=self.alert_queries[n % len(self.alert_queries)],
+                target=self.target,
+            )
             for n in range(self.alerts)
         )
         lax = (
@@ -78,7 +88,10 @@ MIXES = {
         Mix("bursts", 2, 3, 80_000, arrivals="pareto"),
         Mix("waves", 2, 3, 80_000, arrivals="square"),
         Mix("skew", 2, 6, 50_000, arrivals="skew"),
-        Mix("heavy", 4, 12, 150_000, alert_rows=120_000, alert_query="heavy-counts"),
+        Mix("heavy", 4, 12, 150_000, alert_rows=120_000, alert_queries=("heavy-counts",)),
+        Mix("ipq", 4, 3, 80_000, alert_queries=tuple(ipq.QUERIES)),
+        Mix("ysb", 4, 3, 80_000, alert_rows=5000, alert_queries=("ysb",)),
+        Mix("nexmark", 10, 2, 80_000, alert_queries=tuple(nexmark_queries.QUERIES), target=2.0),
         Mix("alone", 1, 0, 0),
     )
 }
