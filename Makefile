@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-flink compat lint format bench java clean
+.PHONY: help demo test test-slow test-flink compat lint format bench bench-flink flink java clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,8 @@ test-slow: java $(STAMP)  ## The tests that CI has no time for
 	@$(PYTHON) -m venv $@
 	@$@/bin/python -m pip install --quiet 'apache-flink>=2.0,<2.4' || { rm -rf $@; exit 1; }
 
+flink: .venv-flink  ## Install Flink into an environment of its own, for comparisons
+
 test-flink: java $(STAMP) .venv-flink  ## The tests against a real Flink
 	@LAXITY_FLINK_HOME=$$(echo $(CURDIR)/.venv-flink/lib/python*/site-packages/pyflink) \
 	  $(BIN)/python -m pytest -m flink
@@ -62,9 +64,16 @@ format: $(STAMP)  ## Format the code and apply safe fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: java $(STAMP)  ## Measure: the contests against stock Spark, and the cost of the core (about an hour)
+bench: java $(STAMP)  ## Measure: contests against stock Spark, and what Laxity costs (two to three hours)
 	@$(BIN)/laxity bench core
 	@for mix in standard overload bursts heavy; do $(BIN)/laxity bench $$mix || exit 1; done
+	@$(BIN)/laxity bench batch
+	@$(BIN)/laxity bench overhead
+	@$(BIN)/laxity bench density
+
+bench-flink: java $(STAMP) .venv-flink  ## The same mixes on Flink beside Spark
+	@for mix in standard overload heavy; do \
+	  $(BIN)/laxity bench $$mix --modes fifo,laxity,flink --out out/bench-flink || exit 1; done
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from laxity.bench.sessions import local_session  # noqa: E402
 from laxity.bench.workloads import nexmark, ysb  # noqa: E402
 from laxity.bench.workloads.arrivals import Schedule, constant  # noqa: E402
 from laxity.bench.workloads.catalogue import QUERIES  # noqa: E402
+from laxity.bench.workloads.mixes import PATTERNS, Mix  # noqa: E402
 from laxity.bench.workloads.ticks import read_ticks  # noqa: E402
 
 pytestmark = pytest.mark.spark
@@ -93,7 +95,10 @@ WINDOWED = """
 """
 
 EXPECTED = {
-    "q1": "select auction, bidder, round(price * 0.908, 6), epoch(timestamp), extra from bid",
+    "q0": "select auction, bidder, price, epoch(timestamp), extra from bid",
+    "q1": """
+        select auction, bidder, round(price::double * 0.908, 6), epoch(timestamp), extra
+        from bid""",
     "q2": "select auction, price from bid where auction % 123 = 0",
     "q3": """
         select name, city, state, auction.id from auction join person on seller = person.id
@@ -205,13 +210,23 @@ def test_events_have_the_published_shape(tables: Any) -> None:
     assert one("select max(epoch(expires) - epoch(timestamp)) from auction") <= 4.0
 
 
-def test_silence_and_bursts_lose_nothing(spark: Any, origin: float) -> None:
+@pytest.mark.parametrize("arrivals", [*PATTERNS, "trace", "silence"])
+def test_every_row_of_a_schedule_arrives_once(
+    arrivals: str, spark: Any, origin: float, tmp_path: Path
+) -> None:
     schedule = Schedule(((100, 10), (300, 0), (50, 7), (1, 5000), (200, 1)))
-    rows = read_ticks(spark, schedule, origin, partitions=3, most_rows=900)
-    query = rows.writeStream.format("memory").queryName("bursty").start()
+    if arrivals == "trace":
+        arrivals = str(tmp_path / "trace.csv")
+        Path(arrivals).write_text("seconds,rows_per_second\n0,100\n2,1000\n3,0\n5,70\n6,1\n")
+    if arrivals != "silence":
+        mix = Mix("some", 0, 2, 500, arrivals=arrivals)
+        schedule = mix.tenants(20.0)[1].schedule
+    rows = read_ticks(spark, schedule, origin, partitions=3, most_rows=2900)
+    table = f"rows_{next(numbers)}"
+    query = rows.writeStream.format("memory").queryName(table).start()
     try:
         query.processAllAvailable()
     finally:
         query.stop()
-    values = [row.value for row in spark.table("bursty").select("value").collect()]
+    values = [row.value for row in spark.table(table).select("value").collect()]
     assert sorted(values) == list(range(schedule.rows))

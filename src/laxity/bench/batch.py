@@ -16,11 +16,11 @@ from typing import Any
 from rich.markup import escape
 
 from laxity.bench.contest import CORES
-from laxity.bench.figures import Column, duration, table, two_digits
-from laxity.bench.goals import BATCH_GOALS, judge, show_verdicts
+from laxity.bench.figures import Column, duration, markdown, table, two_digits
+from laxity.bench.goals import BATCH_GOALS, judge, show_verdicts, verdict_lines
 from laxity.bench.modes import Mode
 from laxity.bench.process import Say, run_apart
-from laxity.bench.report import begin, write_json
+from laxity.bench.report import begin, publish
 from laxity.bench.turns import scaled, shown_turns
 from laxity.bench.workloads.arrivals import constant
 from laxity.bench.workloads.tenants import Tenant
@@ -97,8 +97,8 @@ def columns(slices: int) -> list[Column[list[Slice]]]:
     return found
 
 
-def run(modes: Sequence[Mode], *, rounds: int, warmup: float, json: Path | None) -> None:
-    console, facts = begin()
+def run(modes: Sequence[Mode], *, rounds: int, warmup: float, out: Path, json: Path | None) -> None:
+    console, _ = begin()
     slices = max(1, round(warmup / SLICE)) + 1
     console.print(
         escape(
@@ -115,13 +115,13 @@ def run(modes: Sequence[Mode], *, rounds: int, warmup: float, json: Path | None)
     costs = {title: [run[-1].cpu_per_batch for run in each] for title, each in runs.items()}
     verdicts = judge(BATCH_GOALS, costs)
     show_verdicts(console, verdicts)
-    if json is not None:
-        found = {
-            title: [
-                [asdict(part) | {"cpu_per_batch": part.cpu_per_batch} for part in run]
-                for run in each
-            ]
-            for title, each in runs.items()
-        }
-        goals = [asdict(verdict) for verdict in verdicts]
-        write_json(json, {"machine": facts, "rows": ROWS, "slices": found, "goals": goals})
+    found = {
+        title: [
+            [asdict(part) | {"cpu_per_batch": part.cpu_per_batch} for part in run] for run in each
+        ]
+        for title, each in runs.items()
+    }
+    goals = [asdict(verdict) for verdict in verdicts]
+    page = [*markdown(columns(slices), runs), "", *verdict_lines(verdicts)]
+    document = {"rows": ROWS, "slices": found, "goals": goals}
+    publish(console, out, "Cost of one small stateful batch", page, document, json)

@@ -15,6 +15,8 @@ JsonFile = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers to a file as well.")
 ]
 
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the report goes.")]
+
 
 def register(app: typer.Typer) -> None:
     contest_cli.register(bench)
@@ -54,12 +56,13 @@ def batch(
     modes: Annotated[str, typer.Option(help="Modes, separated by commas.")] = "fifo,laxity",
     rounds: Annotated[int, typer.Option(min=1, help="Processes of each mode.")] = 3,
     warmup: Annotated[float, typer.Option(min=25, help="Seconds before the last 25.")] = 75.0,
+    out: Out = Path("out/bench/batch"),
 ) -> None:
     """The CPU of one small stateful batch, stock and with Laxity."""
     from laxity.bench.batch import run
     from laxity.bench.modes import find_modes
 
-    run(find_modes(modes), rounds=rounds, warmup=warmup, json=json)
+    run(find_modes(modes), rounds=rounds, warmup=warmup, out=out, json=json)
 
 
 @bench.command()
@@ -71,11 +74,12 @@ def overhead(
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each mode.")] = 8,
     warmup: Annotated[float, typer.Option(min=5, help="Seconds before the first.")] = 75.0,
     seconds: Annotated[float, typer.Option(min=5, help="Measured seconds a turn.")] = 12.0,
+    out: Out = Path("out/bench/overhead"),
 ) -> None:
     """What an attached Laxity costs a single query with nothing to decide."""
     from laxity.bench.overhead import run
 
-    run(modes, rounds=rounds, warmup=warmup, seconds=seconds, json=json)
+    run(modes, rounds=rounds, warmup=warmup, seconds=seconds, out=out, json=json)
 
 
 @bench.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from laxity.bench.modes import find_modes
 from laxity.bench.report import begin, command
 from laxity.bench.suite import Contest, contest_of, run_contest
 from laxity.bench.turns import shown_turns
-from laxity.bench.workloads.mixes import MIXES, Mix
+from laxity.bench.workloads.mixes import MIXES, PATTERNS, Mix
 
 DEFAULT_MODES = "fifo,fair-tuned,laxity,alone"
 
@@ -39,6 +40,14 @@ def register(bench: typer.Typer) -> None:
 
 def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner signature
     def run(
+        alerts: Annotated[int, typer.Option(min=1, help="Latency-sensitive queries.")] = mix.alerts,
+        bulk: Annotated[int, typer.Option(min=0, help="Bulk queries.")] = mix.bulk,
+        rows: Annotated[
+            float, typer.Option(min=1, help="Rows a second of each bulk query.")
+        ] = mix.bulk_rows,
+        arrivals: Annotated[
+            str, typer.Option(help=f"How bulk arrives: {', '.join(PATTERNS)} or a CSV file.")
+        ] = mix.arrivals,
         modes: Modes = DEFAULT_MODES,
         rounds: Rounds = 3,
         seconds: Seconds = 60.0,
@@ -46,7 +55,10 @@ def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner
         json: JsonFile = None,
         out: Out = Path("out/bench"),
     ) -> None:
-        contest = contest_of(mix, find_modes(modes), rounds=rounds, warmup=warmup, seconds=seconds)
+        chosen = replace(mix, alerts=alerts, bulk=bulk, bulk_rows=rows, arrivals=arrivals)
+        contest = contest_of(
+            chosen, find_modes(modes), rounds=rounds, warmup=warmup, seconds=seconds
+        )
         hold(contest, json=json, out=out)
 
     return run

@@ -27,7 +27,7 @@ from laxity.bench.figures import (
 from laxity.bench.goals import density_goals, judge, show_verdicts, verdict_lines
 from laxity.bench.modes import find_modes
 from laxity.bench.pictures import draw_density
-from laxity.bench.report import begin, command, describe, write_json
+from laxity.bench.report import begin, publish
 from laxity.bench.turns import OnShare, shown_turns
 from laxity.core.errors import LaxityError
 
@@ -128,7 +128,7 @@ def _tell(console: Console, job: DensityJob, on_share: OnShare) -> Callable[[Pro
 
 
 def _run(name: str, jobs: Sequence[DensityJob], rounds: int, json: Path | None, out: Path) -> None:
-    console, facts = begin()
+    console, _ = begin()
     first = jobs[0]
     console.print(
         f"{name}: queries of 1,000 rows/s with windows of 1 s, 0.8 s to answer, on "
@@ -151,8 +151,6 @@ def _run(name: str, jobs: Sequence[DensityJob], rounds: int, json: Path | None, 
     show_verdicts(console, verdicts)
     draw_density(curves, out / f"{name}.png")
     document: dict[str, Any] = {
-        "command": command(),
-        "machine": facts,
         "curves": [
             {
                 "mode": curve.job.mode.name,
@@ -164,12 +162,6 @@ def _run(name: str, jobs: Sequence[DensityJob], rounds: int, json: Path | None, 
         ],
         "goals": [asdict(verdict) for verdict in verdicts],
     }
-    write_json(out / "results.json", document)
-    if json is not None:
-        write_json(json, document)
-    page = [f"# {name.capitalize()}", "", f"`{command()}`", "", describe(facts), ""]
-    if held:
-        page += [*markdown([HELD], held), ""]
+    page = [*markdown([HELD], held), ""] if held else []
     page += [*verdict_lines(verdicts), f"![{name}]({name}.png)", "", *markdown(COLUMNS, rows), ""]
-    (out / "report.md").write_text("\n".join(page))
-    console.print(f"Report: {out / 'report.md'}")
+    publish(console, out, name.capitalize(), page, document, json)

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, LAXITY, STOCK, WITHOUT
+from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, FLINK, LAXITY, STOCK, WITHOUT
 from laxity.bench.suite import Result, bulk, deviation, met, p99
 
 
@@ -95,12 +95,12 @@ def _bulk_against_fifo(least: float) -> Goal:
     return Goal(text, ratio, lambda x: x >= least)
 
 
-def _more_than_every_stock_mode() -> Goal:
+def _more_than_everyone_else() -> Goal:
     def lead(results: Mapping[str, Result]) -> float:
-        best = max(results[m.title].median(met) for m in STOCK if m.title in results)
-        return _share_met(results) - best
+        others = [mode.title for mode in (*STOCK, FLINK) if mode.title in results]
+        return _share_met(results) - max(results[title].median(met) for title in others)
 
-    text = "targets met, in points above the best stock mode"
+    text = "targets met, in points above the best stock mode and Flink, as far as they ran"
     return Goal(text, lead, lambda x: x > 0, "{:+.1%}")
 
 
@@ -117,7 +117,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         _p99_against(FIFO.title, 1 / 10, "p99 ≤ 1/10 of FIFO's"),
         _deviation_against_fifo(1 / 10),
     ),
-    "heavy": (_met_at_least(0.95), _more_than_every_stock_mode()),
+    "heavy": (_met_at_least(0.95), _more_than_everyone_else()),
 }
 
 

@@ -15,11 +15,11 @@ from typing import Any
 from rich.progress import Progress
 
 from laxity.bench.contest import CORES
-from laxity.bench.figures import Column, duration, percent, table, two_digits, whole
-from laxity.bench.goals import OVERHEAD_GOALS, judge, show_verdicts
+from laxity.bench.figures import Column, duration, markdown, percent, table, two_digits, whole
+from laxity.bench.goals import OVERHEAD_GOALS, judge, show_verdicts, verdict_lines
 from laxity.bench.modes import Mode, find_modes
 from laxity.bench.process import Say, run_apart
-from laxity.bench.report import begin, write_json
+from laxity.bench.report import begin, publish
 from laxity.bench.turns import in_turns
 from laxity.bench.workloads.mixes import find_mix
 from laxity.core.errors import LaxityError
@@ -132,12 +132,14 @@ def pairs(turns: Mapping[str, Sequence[Turn]]) -> dict[str, list[tuple[Turn, Tur
     return {title: list(zip(turns[title], turns[first], strict=True)) for title in others}
 
 
-def run(modes: str, *, rounds: int, warmup: float, seconds: float, json: Path | None) -> None:
+def run(
+    modes: str, *, rounds: int, warmup: float, seconds: float, out: Path, json: Path | None
+) -> None:
     chosen = tuple(find_modes(modes))
     for mode in chosen:
         if mode.conf or mode.alone:
             raise OneJvmError(f"all turns share one Spark, and mode {mode.name!r} needs its own")
-    console, facts = begin()
+    console, _ = begin()
     job = OverheadJob(chosen, rounds, warmup, seconds)
     console.print(
         f"One query of 1,000 rows/s alone: {rounds} turns of {seconds:.0f} s for each mode in one "
@@ -157,13 +159,13 @@ def run(modes: str, *, rounds: int, warmup: float, seconds: float, json: Path | 
         OVERHEAD_GOALS, {title: [_ratios(p) for p in all_] for title, all_ in more.items()}
     )
     show_verdicts(console, verdicts)
-    if json is not None:
-        found = {
-            "machine": facts,
-            "turns": [asdict(turn) for each in turns.values() for turn in each],
-            "goals": [asdict(verdict) for verdict in verdicts],
-        }
-        write_json(json, found)
+    page = [*markdown(COLUMNS, turns), "", f"More than {chosen[0].title}, turn by turn:", ""]
+    page += [*markdown(RATIOS, more), "", *verdict_lines(verdicts)]
+    document = {
+        "turns": [asdict(turn) for each in turns.values() for turn in each],
+        "goals": [asdict(verdict) for verdict in verdicts],
+    }
+    publish(console, out, "Overhead of an attached Laxity", page, document, json)
 
 
 def _ratios(pair: tuple[Turn, Turn]) -> dict[str, float]:

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,27 @@ def command() -> str:
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n")
+
+
+def publish(
+    console: Console,
+    out: Path,
+    title: str,
+    lines: Sequence[str],
+    document: Mapping[str, Any],
+    json: Path | None,
+) -> None:
+    """A page and its numbers in a folder: what was found, by which command, on what machine."""
+    facts = machine()
+    found = {"command": command(), "machine": facts, **document}
+    write_json(out / "results.json", found)
+    if json is not None:
+        write_json(json, found)
+    page = out / "report.md"
+    page.write_text(
+        "\n".join([f"# {title}", "", f"`{command()}`", "", describe(facts), "", *lines])
+    )
+    console.print(f"Report: {page}")
 
 
 def _processor() -> str:

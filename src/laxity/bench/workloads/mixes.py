@@ -38,11 +38,14 @@ class Mix:
 
     @property
     def title(self) -> str:
-        return (
+        sensitive = (
             f"{self.alerts} latency-sensitive ({', '.join(self.alert_queries)}) at "
-            f"{self.alert_rows:,.0f} rows/s, target {self.target:g} s + "
-            f"{self.bulk} bulk at {self.bulk_rows:,.0f} rows/s, arrivals: {self.arrivals}"
+            f"{self.alert_rows:,.0f} rows/s, target {self.target:g} s"
         )
+        if not self.bulk:
+            return f"{sensitive}, no bulk"
+        lax = f"{self.bulk} bulk at {self.bulk_rows:,.0f} rows/s, arrivals: {self.arrivals}"
+        return f"{sensitive} + {lax}"
 
     def alone(self) -> Mix:
         """One of each kind of the latency-sensitive, and nothing else."""
@@ -92,7 +95,7 @@ MIXES = {
         Mix("ipq", 4, 3, 80_000, alert_queries=tuple(ipq.QUERIES)),
         Mix("ysb", 4, 3, 80_000, alert_rows=5000, alert_queries=("ysb",)),
         Mix("nexmark", 10, 2, 80_000, alert_queries=tuple(nexmark_queries.QUERIES), target=2.0),
-        Mix("alone", 1, 0, 0),
+        Mix("alone", 1, 0, 80_000),
     )
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laxity.bench.workloads.query import draw, pick, watermarked
+from laxity.bench.workloads.query import draw, pick
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -91,19 +91,15 @@ def people(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     name = F.concat_ws(" ", pick(11, NAMES), pick(12, FAMILIES))
-    return (
-        watermarked(rows)
-        .where(_place() < PEOPLE)
-        .select(
-            (FIRST_PERSON + _epoch()).alias("id"),
-            name.alias("name"),
-            F.concat(F.hex(draw(13, 2**31)), F.lit("@example.com")).alias("email"),
-            F.lpad(draw(14, 10**16).cast("string"), 16, "0").alias("credit_card"),
-            pick(15, CITIES).alias("city"),
-            pick(16, STATES).alias("state"),
-            "timestamp",
-            _filling(17, PERSON_BYTES - 80).alias("extra"),
-        )
+    return rows.where(_place() < PEOPLE).select(
+        (FIRST_PERSON + _epoch()).alias("id"),
+        name.alias("name"),
+        F.concat(F.hex(draw(13, 2**31)), F.lit("@example.com")).alias("email"),
+        F.lpad(draw(14, 10**16).cast("string"), 16, "0").alias("credit_card"),
+        pick(15, CITIES).alias("city"),
+        pick(16, STATES).alias("state"),
+        "timestamp",
+        _filling(17, PERSON_BYTES - 80).alias("extra"),
     )
 
 
@@ -112,33 +108,25 @@ def auctions(rows: DataFrame) -> DataFrame:
 
     millis = draw(23, int(LONGEST_AUCTION * 1000)) + 1
     expires = F.timestamp_millis(F.unix_millis("timestamp") + millis)
-    return (
-        watermarked(rows)
-        .where(_place().between(PEOPLE, PEOPLE + AUCTIONS - 1))
-        .select(
-            (FIRST_AUCTION + _epoch() * AUCTIONS + _place() - PEOPLE).alias("id"),
-            _filling(21, 20).alias("item"),
-            _filling(22, 100).alias("description"),
-            _price(24).alias("initial_bid"),
-            (_price(24) + _price(25)).alias("reserve"),
-            "timestamp",
-            expires.alias("expires"),
-            _person(26, HOT_SELLERS, 0).alias("seller"),
-            (FIRST_CATEGORY + draw(28, CATEGORIES)).alias("category"),
-            _filling(29, AUCTION_BYTES - 168).alias("extra"),
-        )
+    return rows.where(_place().between(PEOPLE, PEOPLE + AUCTIONS - 1)).select(
+        (FIRST_AUCTION + _epoch() * AUCTIONS + _place() - PEOPLE).alias("id"),
+        _filling(21, 20).alias("item"),
+        _filling(22, 100).alias("description"),
+        _price(24).alias("initial_bid"),
+        (_price(24) + _price(25)).alias("reserve"),
+        "timestamp",
+        expires.alias("expires"),
+        _person(26, HOT_SELLERS, 0).alias("seller"),
+        (FIRST_CATEGORY + draw(28, CATEGORIES)).alias("category"),
+        _filling(29, AUCTION_BYTES - 168).alias("extra"),
     )
 
 
 def bids(rows: DataFrame) -> DataFrame:
-    return (
-        watermarked(rows)
-        .where(_place() >= PEOPLE + AUCTIONS)
-        .select(
-            _auction(31).alias("auction"),
-            _person(33, HOT_BIDDERS, 1).alias("bidder"),
-            _price(35).alias("price"),
-            "timestamp",
-            _filling(36, BID_BYTES - 32).alias("extra"),
-        )
+    return rows.where(_place() >= PEOPLE + AUCTIONS).select(
+        _auction(31).alias("auction"),
+        _person(33, HOT_BIDDERS, 1).alias("bidder"),
+        _price(35).alias("price"),
+        "timestamp",
+        _filling(36, BID_BYTES - 32).alias("extra"),
     )

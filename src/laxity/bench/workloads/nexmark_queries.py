@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from laxity.bench.workloads.nexmark import LONGEST_AUCTION, auctions, bids, people
-from laxity.bench.workloads.query import BenchQuery, seconds
+from laxity.bench.workloads.query import BenchQuery, seconds, watermarked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,8 +45,8 @@ def selection(rows: DataFrame) -> DataFrame:
 
 def local_items(rows: DataFrame) -> DataFrame:
     """q3: who sells in Oregon, Idaho or California in category 10, and what."""
-    sellers = people(rows).where("state in ('OR', 'ID', 'CA')")
-    offers = auctions(rows).where("category = 10").select("id", "seller")
+    sellers = people(watermarked(rows)).where("state in ('OR', 'ID', 'CA')")
+    offers = auctions(watermarked(rows)).where("category = 10").select("id", "seller")
     named = sellers.select("id", "name", "city", "state").withColumnRenamed("id", "seller")
     return named.join(offers, "seller").select("name", "city", "state", "id")
 
@@ -55,8 +55,8 @@ def prices_by_category(rows: DataFrame) -> DataFrame:
     """q4: the average price at which the auctions of a category closed."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    offers = auctions(rows).select("id", "category", "timestamp", "expires").alias("a")
-    offered = bids(rows).select("auction", "price", "timestamp").alias("b")
+    offers = auctions(watermarked(rows)).select("id", "category", "timestamp", "expires").alias("a")
+    offered = bids(watermarked(rows)).select("auction", "price", "timestamp").alias("b")
     in_time = F.expr(
         "b.auction = a.id and b.timestamp >= a.timestamp and b.timestamp <= a.expires and "
         f"b.timestamp <= a.timestamp + interval {LONGEST_AUCTION:g} seconds"
@@ -73,7 +73,9 @@ def hot_items(rows: DataFrame) -> DataFrame:
     """q5: the auction with most bids in the last ten seconds, every two."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    counted = bids(rows).groupBy(_window(SLIDE), "auction").agg(F.count("*").alias("bids"))
+    counted = (
+        bids(watermarked(rows)).groupBy(_window(SLIDE), "auction").agg(F.count("*").alias("bids"))
+    )
     # Of several with as many, the one with the lowest number.
     top = F.max(F.struct("bids", (-F.col("auction")).alias("minus"))).alias("top")
     best = counted.groupBy("window").agg(top)
@@ -85,15 +87,17 @@ def highest_bid(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     top = F.max(F.struct("price", "auction", "bidder")).alias("top")
-    return bids(rows).groupBy(_window()).agg(top).select("window", "top.*")
+    return bids(watermarked(rows)).groupBy(_window()).agg(top).select("window", "top.*")
 
 
 def new_sellers(rows: DataFrame) -> DataFrame:
     """q8: who joined and opened an auction within the same ten seconds."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    joined = people(rows).select(_window(), F.col("id").alias("seller"), "name")
-    selling = auctions(rows).groupBy(_window(), "seller").agg(F.count("*").alias("auctions"))
+    joined = people(watermarked(rows)).select(_window(), F.col("id").alias("seller"), "name")
+    selling = (
+        auctions(watermarked(rows)).groupBy(_window(), "seller").agg(F.count("*").alias("auctions"))
+    )
     return joined.join(selling, ["window", "seller"])
 
 
@@ -102,17 +106,17 @@ def sessions(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     session = F.session_window("timestamp", seconds(WINDOW)).alias("session")
-    return bids(rows).groupBy(session, "bidder").agg(F.count("*").alias("bids"))
+    return bids(watermarked(rows)).groupBy(session, "bidder").agg(F.count("*").alias("bids"))
 
 
 def in_processing_time(rows: DataFrame) -> DataFrame:
-    """q12: how many bids of somebody were processed in ten seconds."""
+    """q12: how many bids of somebody were processed in ten seconds, by Spark's clock."""
     from pyspark.sql import functions as F  # noqa: N812
 
     seen = bids(rows).select("bidder").withColumn("seen", F.current_timestamp())
     window = F.window("seen", seconds(WINDOW)).alias("window")
-    watermarked = seen.withWatermark("seen", "0 seconds")
-    return watermarked.groupBy(window, "bidder").agg(F.count("*").alias("bids"))
+    marked = seen.withWatermark("seen", "0 seconds")
+    return marked.groupBy(window, "bidder").agg(F.count("*").alias("bids"))
 
 
 QUERIES = {
