@@ -47,7 +47,7 @@ def test_a_window_is_answered_by_the_first_batch_whose_watermark_passed_its_end(
 
 def test_a_batch_that_writes_nothing_answers_nothing() -> None:
     """With chained operators a window can leave a batch after the watermark has passed it."""
-    tenant = alert(0, 10).arriving(constant(1000, 10))
+    tenant = alert(0, 10, query="ipq4").arriving(constant(1000, 10))
     seen = observe(tenant, ORIGIN, [_report(1.5, 1.1, rows=0), _report(2.0, 1.1)])
     assert [a.emitted - ORIGIN for a in seen.answers] == pytest.approx([2.0])
 

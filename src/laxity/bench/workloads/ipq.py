@@ -73,5 +73,5 @@ QUERIES = {
     "ipq1": BenchQuery(revenue_by_ad, 1.0),
     "ipq2": BenchQuery(revenue_sliding, 1.0),
     "ipq3": BenchQuery(events_by_keys, 1.0),
-    "ipq4": BenchQuery(errors_of_joined_logs, 1.0),
+    "ipq4": BenchQuery(errors_of_joined_logs, 1.0, chained=True),
 }

@@ -124,10 +124,10 @@ QUERIES = {
     "q1": BenchQuery(currency),
     "q2": BenchQuery(selection),
     "q3": BenchQuery(local_items),
-    "q4": BenchQuery(prices_by_category, WINDOW, delay=LONGEST_AUCTION),
-    "q5": BenchQuery(hot_items, SLIDE),
+    "q4": BenchQuery(prices_by_category, WINDOW, delay=LONGEST_AUCTION, chained=True),
+    "q5": BenchQuery(hot_items, SLIDE, chained=True),
     "q7": BenchQuery(highest_bid, WINDOW),
-    "q8": BenchQuery(new_sellers, WINDOW),
+    "q8": BenchQuery(new_sellers, WINDOW, chained=True),
     "q11": BenchQuery(sessions),
     "q12": BenchQuery(in_processing_time, WINDOW),
 }

@@ -22,6 +22,9 @@ class BenchQuery:
     """Seconds between two results of a windowed query; None where every row is one."""
     delay: float = 0.0
     """How long after a window's end rows may still count for it."""
+    chained: bool = False
+    """Several stateful operators follow each other: a window may leave later than in the first
+    batch whose watermark has passed it."""
 
 
 def watermarked(rows: DataFrame) -> DataFrame:

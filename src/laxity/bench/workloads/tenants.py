@@ -125,9 +125,11 @@ def observe(tenant: Tenant, origin: float, progress: Iterable[Mapping[str, Any]]
 
 
 def _windows(tenant: Tenant, origin: float, reports: list[Mapping[str, Any]]) -> list[Answer]:
-    """A window leaves in the first batch that writes anything once its watermark has passed it."""
-    writing = (r for r in reports if r["sink"].get("numOutputRows") != 0)
-    marks = ((_epoch(r["eventTime"].get("watermark")), ended_at(r)) for r in writing)
+    """A window leaves in the first batch whose watermark has passed it, or, where operators are
+    chained, in the first of those that writes anything."""
+    chained = QUERIES[tenant.query].chained
+    able = (r for r in reports if not chained or r["sink"].get("numOutputRows") != 0)
+    marks = ((_epoch(r["eventTime"].get("watermark")), ended_at(r)) for r in able)
     answers: list[Answer] = []
     watermark, ended = next(marks, (0.0, 0.0))
     for final, arrival in tenant.due(origin):
