@@ -65,6 +65,8 @@ class Stage:
             file.write_text(_pools(mode, pools, cores))
             conf["spark.scheduler.allocation.file"] = file.as_uri()
         self.mode = mode
+        self._scratch = scratch
+        self._starts = itertools.count()
         self.spark = local_session(
             f"local[{cores}]",
             str(scratch),
@@ -122,6 +124,9 @@ class Stage:
             most_rows=tenant.most_rows,
         )
         writer = tenant.dataframe(rows).writeStream.outputMode("append").format("noop")
+        # Its own: from a checkpoint of the same name it would go on where that one ended.
+        place = self._scratch / "checkpoints" / f"{tenant.name}-{next(self._starts)}"
+        writer = writer.option("checkpointLocation", str(place))
         if self.mode.triggers is not None:
             sensitive, bulk = self.mode.triggers
             writer = writer.trigger(processingTime=sensitive if tenant.sensitive else bulk)
