@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from laxity.bench import contest_report
 from laxity.bench.contest import Outcome, Plan
 from laxity.bench.goals import GOALS, judge
 from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, LAXITY
-from laxity.bench.report import machine
 from laxity.bench.suite import Contest, Entry, Result, contest_of, met, p99, run_contest
 from laxity.bench.turns import OnShare, in_turns
 from laxity.bench.workloads.mixes import MIXES
@@ -94,19 +94,32 @@ def test_a_goal_against_a_mode_that_did_not_run_says_nothing() -> None:
     assert [v.goal for v in judge(GOALS["standard"], only)] == ["targets met ≥ 100%"]
 
 
-def test_the_report_says_what_ran_and_what_was_missed(tmp_path: Path) -> None:
+def test_the_report_says_what_ran_and_what_fell_short(tmp_path: Path) -> None:
     results = held(lambda plan, turn: 1.0)
     verdicts = judge(GOALS["standard"], results)
-    page = contest_report.write(
-        tmp_path, contest(rounds=3), results, verdicts, machine(), "laxity bench standard", None
-    )
-    text = page.read_text()
-    assert "laxity bench standard" in text
+    contest_report.write(Console(), tmp_path, contest(), results, verdicts, tmp_path / "copy.json")
+    text = (tmp_path / "report.md").read_text()
     assert "Spark 4.3.0" in text
+    assert "3 rounds" in text
     assert "spark.scheduler.mode=FAIR" in text
     assert "**falls short**" in text
     for picture in ("latency", "over_time", "timeline"):
         assert (tmp_path / f"{picture}.png").stat().st_size > 1000
-    numbers = json.loads((tmp_path / "results.json").read_text())
+    numbers = json.loads((tmp_path / "copy.json").read_text())
+    assert numbers == json.loads((tmp_path / "results.json").read_text())
     assert len(numbers["results"]) == 4
     assert len(numbers["results"][0]["rounds"]) == 3
+
+
+def test_rounds_can_be_added_to_a_report(tmp_path: Path) -> None:
+    before = held(lambda plan, turn: 1.0)
+    contest_report.write(Console(), tmp_path, contest(), before, [], None)
+    earlier = contest_report.earlier_rounds(tmp_path, contest())
+    after = run_contest(
+        contest(),
+        turns(contest().entries, 1),
+        earlier=earlier,
+        run=lambda plan, **_: outcome(plan.mode.name, 0.5),
+    )
+    assert after[LAXITY.title].figures(p99) == [1.0, 1.0, 1.0, 0.5]
+    assert contest_report.earlier_rounds(tmp_path / "elsewhere", contest()) == {}

@@ -11,7 +11,7 @@ import typer
 from laxity.bench import contest_report
 from laxity.bench.goals import GOALS, judge
 from laxity.bench.modes import find_modes
-from laxity.bench.report import begin, command
+from laxity.bench.report import begin
 from laxity.bench.suite import Contest, contest_of, run_contest
 from laxity.bench.turns import shown_turns
 from laxity.bench.workloads.mixes import MIXES, PATTERNS, Mix
@@ -52,6 +52,9 @@ def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner
         rounds: Rounds = 3,
         seconds: Seconds = 60.0,
         warmup: Warmup = 45.0,
+        add: Annotated[
+            bool, typer.Option("--add", help="Add to the rounds whose report is there already.")
+        ] = False,
         json: JsonFile = None,
         out: Out = Path("out/bench"),
     ) -> None:
@@ -59,13 +62,13 @@ def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner
         contest = contest_of(
             chosen, find_modes(modes), rounds=rounds, warmup=warmup, seconds=seconds
         )
-        hold(contest, json=json, out=out)
+        hold(contest, json=json, folder=out / mix.name, add=add)
 
     return run
 
 
-def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
-    console, facts = begin()
+def hold(contest: Contest, *, json: Path | None, folder: Path, add: bool) -> None:
+    console, _ = begin()
     for mix in {entry.mix.name: entry.mix for entry in contest.entries}.values():
         console.print(f"{mix.name}: {mix.title}")
     console.print(
@@ -73,9 +76,10 @@ def hold(contest: Contest, *, json: Path | None, out: Path) -> None:
         f"warm-up and {contest.seconds:.0f} s of measurement each: about "
         f"{contest.runs * (contest.warmup + contest.seconds + 15) / 60:.0f} minutes."
     )
-    results = run_contest(contest, shown_turns(console, contest.entries, contest.rounds))
+    earlier = contest_report.earlier_rounds(folder, contest) if add else {}
+    done = max(map(len, earlier.values()), default=0)
+    turns = shown_turns(console, contest.entries, contest.rounds, done)
+    results = run_contest(contest, turns, earlier=earlier)
     verdicts = judge(GOALS.get(contest.name, ()), results)
     contest_report.show(console, results, verdicts)
-    folder = out / contest.name
-    page = contest_report.write(folder, contest, results, verdicts, facts, command(), json)
-    console.print(f"Report: {page}")
+    contest_report.write(console, folder, contest, results, verdicts, json)

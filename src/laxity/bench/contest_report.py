@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from json import dumps, loads
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -23,7 +23,7 @@ from laxity.bench.figures import (
 )
 from laxity.bench.goals import Verdict, show_verdicts, verdict_lines
 from laxity.bench.pictures import draw_latencies, draw_over_time, draw_timelines
-from laxity.bench.report import describe, write_json
+from laxity.bench.report import publish
 from laxity.bench.suite import (
     Contest,
     Result,
@@ -39,6 +39,8 @@ from laxity.bench.suite import (
     p99,
     worst,
 )
+
+OUTCOMES = "outcomes.json"
 
 COLUMNS: tuple[Column[Outcome], ...] = (
     Column("p50", p50, duration),
@@ -65,72 +67,74 @@ def _rows(results: Mapping[str, Result]) -> dict[str, list[Outcome]]:
 
 
 def write(
+    console: Console,
     folder: Path,
     contest: Contest,
     results: Mapping[str, Result],
     verdicts: Sequence[Verdict],
-    facts: Mapping[str, Any],
-    command: str,
     json: Path | None,
-) -> Path:
-    """The Markdown page, with its picture and its numbers beside it."""
+) -> None:
+    """The page, its pictures and its numbers, and all that a later call needs to add rounds."""
     last = {title: result.outcomes[-1] for title, result in results.items()}
     draw_latencies(last, folder / "latency.png")
     draw_over_time(last, folder / "over_time.png")
     draw_timelines(last, folder / "timeline.png")
     document = {
-        "command": command,
-        "machine": dict(facts),
         "versions": _versions(results),
         "contest": contest.name,
-        "rounds": contest.rounds,
         "warmup": contest.warmup,
         "seconds": contest.seconds,
         "results": [result.document() for result in results.values()],
         "goals": [asdict(verdict) for verdict in verdicts],
     }
-    write_json(folder / "results.json", document)
-    if json is not None:
-        write_json(json, document)
-    page = folder / "report.md"
-    page.write_text(_markdown(contest, results, verdicts, facts, command))
-    return page
+    publish(
+        console,
+        folder,
+        f"Contest: {contest.name}",
+        _page(contest, results, verdicts),
+        document,
+        json,
+    )
+    outcomes = {title: [asdict(o) for o in result.outcomes] for title, result in results.items()}
+    (folder / OUTCOMES).write_text(dumps(outcomes))
 
 
-def _markdown(
-    contest: Contest,
-    results: Mapping[str, Result],
-    verdicts: Sequence[Verdict],
-    facts: Mapping[str, Any],
-    command: str,
-) -> str:
+def earlier_rounds(folder: Path, contest: Contest) -> dict[str, list[Outcome]]:
+    """By title, of the entries that are to be run again; nothing where there is no report yet."""
+    file = folder / OUTCOMES
+    if not file.exists():
+        return {}
+    known = loads(file.read_text())
+    titles = [entry.title for entry in contest.entries]
+    return {title: [Outcome(**o) for o in known.get(title, ())] for title in titles}
+
+
+def _page(
+    contest: Contest, results: Mapping[str, Result], verdicts: Sequence[Verdict]
+) -> list[str]:
     mixes = {r.entry.mix.name: r.entry.mix for r in results.values()}
-    lines = [
-        f"# Contest: {contest.name}",
-        "",
-        f"`{command}`",
-        "",
-        f"{describe(facts)}; {', '.join(_versions(results))} on {contest.cores} cores.",
+    rounds = sorted({len(result.outcomes) for result in results.values()})
+    return [
+        f"{', '.join(_versions(results))} on {contest.cores} cores.",
         (
-            f"{contest.rounds} rounds, interleaved; {contest.warmup:.0f} s of warm-up and "
-            f"{contest.seconds:.0f} s of measurement for each mode and round, each in a JVM of its "
-            "own. Medians of the rounds, with the least and the most."
+            f"{' or '.join(map(str, rounds))} rounds, interleaved; {contest.warmup:.0f} s of "
+            f"warm-up and {contest.seconds:.0f} s of measurement for each mode and round, each in "
+            "a JVM of its own. Medians of the rounds, with the least and the most."
         ),
         "",
         *(f"- {name}: {mix.title}" for name, mix in mixes.items()),
         "",
         *markdown(COLUMNS, _rows(results)),
         "",
+        *verdict_lines(verdicts),
         "Pictures show the last round.",
         "",
         "![latency](latency.png)",
         "![over time](over_time.png)",
         "![tasks by query and stage](timeline.png)",
         "",
+        *_configurations(results),
     ]
-    lines += verdict_lines(verdicts)
-    lines += _configurations(results)
-    return "\n".join(lines)
 
 
 def _versions(results: Mapping[str, Result]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,10 +132,12 @@ def run_contest(
     contest: Contest,
     turns: Iterable[tuple[Entry, OnShare]],
     *,
+    earlier: Mapping[str, list[Outcome]] | None = None,
     run: Callable[..., Outcome] = run_plan,
 ) -> dict[str, Result]:
-    """Results by title."""
-    results = {entry.title: Result(entry) for entry in contest.entries}
+    """Results by title, added to those of earlier rounds."""
+    known = earlier or {}
+    results = {e.title: Result(e, list(known.get(e.title, ()))) for e in contest.entries}
     total = contest.warmup + contest.seconds
     for entry, on_share in turns:
         tenants = entry.mix.tenants(total + SLACK)

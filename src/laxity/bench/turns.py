@@ -27,17 +27,20 @@ def scaled(on_share: OnShare, whole: float) -> Callable[[float], None]:
     return lambda done: on_share(done / whole)
 
 
-def in_turns(entries: Sequence[T], rounds: int) -> list[T]:
+def in_turns(entries: Sequence[T], rounds: int, done: int = 0) -> list[T]:
+    """`done` rounds have been before."""
     order: list[T] = []
-    for number in range(rounds):
+    for number in range(done, done + rounds):
         first = number % len(entries)
         order += [*entries[first:], *entries[:first]]
     return order
 
 
-def shown_turns(console: Console, entries: Sequence[E], rounds: int) -> Iterator[tuple[E, OnShare]]:
+def shown_turns(
+    console: Console, entries: Sequence[E], rounds: int, done: int = 0
+) -> Iterator[tuple[E, OnShare]]:
     """The same with a bar that follows."""
-    order = in_turns(entries, rounds)
+    order = in_turns(entries, rounds, done)
     columns = TextColumn("{task.description:<42}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=len(order))
