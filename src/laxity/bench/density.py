@@ -17,6 +17,8 @@ from laxity.bench.process import Say, run_apart
 from laxity.bench.workloads.tenants import Tenant, alert, bulk
 
 HELD = 0.99
+FIRST = 4
+"""Where a search begins."""
 LONGEST = 7200.0
 """Seconds for which rows arrive: more than any search takes."""
 
@@ -70,7 +72,7 @@ def search(most: int) -> Generator[int, bool, int]:
     to within an eighth: doubling until one fails, halving between the two from then on. A number
     that fails is tried once more, for one missed answer in a short while may be chance."""
     held, failed = 0, most + 1
-    number = 1
+    number = min(FIRST, most)
     while held < most and failed - held > max(1, held // 8):
         if (yield number) or (yield number):
             held = number

@@ -156,7 +156,8 @@ def draw_density(curves: Mapping[str, Curve], path: Path) -> None:
     met.set(ylabel="targets met (%)", ylim=(0, 103), title="Answers within 0.8 s")
     cost.set(ylabel="ms", ylim=(0, None), title="CPU a query takes each second")
     for axis in (met, cost):
-        axis.set(xlabel="latency-sensitive queries on one driver", xscale="log")
+        axis.set(xlabel="latency-sensitive queries on one driver")
+        axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter("{x:.0f}")
         tidy(axis)
     met.legend(frameon=False, fontsize=8)
