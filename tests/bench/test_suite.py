@@ -25,6 +25,7 @@ def outcome(mode: str, *latencies: float, bulk: float = 300_000.0) -> Outcome:
         mode=mode,
         seconds=60.0,
         answers=[("alerts-0", float(at), latency) for at, latency in enumerate(latencies)],
+        bulk_answers=[("bulk-0", 0.0, 4.0)],
         bulk_rows_per_second=bulk,
         bulk_offered=300_000.0,
         cpu_cores=1.9,

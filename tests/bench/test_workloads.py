@@ -137,7 +137,12 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+SLOW = {"q0", "q1", "q3", "q4"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in EXPECTED]
+)
 def test_a_query_streams_what_a_batch_would_answer(
     name: str, spark: Any, tables: Any, origin: float
 ) -> None:
@@ -182,7 +187,9 @@ def test_q12_counts_every_bid_once_whenever_it_is_processed(
     )
 
 
-@pytest.mark.parametrize("name", ["ipq1", "ipq2", "ipq3", "ipq4"])
+@pytest.mark.parametrize(
+    "name", ["ipq2", "ipq4", *(pytest.param(n, marks=pytest.mark.slow) for n in ("ipq1", "ipq3"))]
+)
 def test_the_production_queries_answer_every_second(name: str, spark: Any, origin: float) -> None:
     ends = {row[0] - origin for row in streamed(spark, name, origin)}
     assert {float(second) for second in range(1, int(SECONDS))} <= ends
@@ -210,7 +217,9 @@ def test_events_have_the_published_shape(tables: Any) -> None:
     assert one("select max(epoch(expires) - epoch(timestamp)) from auction") <= 4.0
 
 
-@pytest.mark.parametrize("arrivals", [*PATTERNS, "trace", "silence"])
+@pytest.mark.parametrize(
+    "arrivals", ["trace", "silence", *(pytest.param(p, marks=pytest.mark.slow) for p in PATTERNS)]
+)
 def test_every_row_of_a_schedule_arrives_once(
     arrivals: str, spark: Any, origin: float, tmp_path: Path
 ) -> None:

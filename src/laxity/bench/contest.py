@@ -27,6 +27,8 @@ class Outcome:
     answers: list[tuple[str, float, float]]
     """(tenant, seconds into the run at which the last needed event arrived, latency) of the
     latency-sensitive results. What had not left at the end counts with the time it had waited."""
+    bulk_answers: list[tuple[str, float, float]]
+    """The same of bulk."""
     bulk_rows_per_second: float
     bulk_offered: float
     cpu_cores: float
@@ -51,8 +53,10 @@ class Outcome:
         return sorted(latency for _, _, latency in self.answers)
 
     def percentile(self, share: float) -> float:
-        ordered = self.latencies
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+        return _percentile(self.latencies, share)
+
+    def bulk_percentile(self, share: float) -> float:
+        return _percentile(sorted(latency for _, _, latency in self.bulk_answers), share)
 
     @property
     def spread(self) -> float:
@@ -71,6 +75,10 @@ class Outcome:
     @property
     def cpu_per_batch(self) -> float:
         return self.cpu_cores * self.seconds / max(1, self.all_batches)
+
+
+def _percentile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ def _on_spark(plan: Plan, scratch: Path, say: Say) -> Outcome:
             mode=plan.mode.name,
             seconds=period.seconds,
             answers=stage.answers(seen, period),
+            bulk_answers=stage.answers(seen, period, sensitive=False),
             bulk_rows_per_second=sum(rows_in(seen[n], period) for n in lax) / period.seconds,
             bulk_offered=stage.offered(period) / period.seconds,
             cpu_cores=period.cpu_seconds / period.seconds,

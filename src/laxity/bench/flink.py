@@ -127,18 +127,19 @@ def _outcome(
 ) -> Outcome:
     (began, before), (until, after) = samples[0], samples[-1]
     seconds = until - began
-    answers, rows, offered = [], 0.0, 0.0
+    answers: dict[bool, list[tuple[str, float, float]]] = {True: [], False: []}
+    rows = offered = 0.0
     for tenant in plan.tenants:
-        if tenant.sensitive:
-            seen = _answers(tenant, origin, folder)
-            answers += list(due_in(tenant, seen, origin, began, until))
-        else:
+        seen = _answers(tenant, origin, folder)
+        answers[tenant.sensitive] += due_in(tenant, seen, origin, began, until)
+        if not tenant.sensitive:
             rows += _rows_between(folder / f"{tenant.name}.rows", began, until)
             offered += tenant.schedule.rows_between(began - origin, until - origin)
     return Outcome(
         mode=plan.mode.name,
         seconds=seconds,
-        answers=answers,
+        answers=answers[True],
+        bulk_answers=answers[False],
         bulk_rows_per_second=rows / seconds,
         bulk_offered=offered / seconds,
         cpu_cores=(after - before) / seconds,

@@ -180,12 +180,15 @@ class Stage:
             for name, r in self._running.items()
         }
 
-    def answers(self, seen: Mapping[str, Observation], period: Period) -> list[Any]:
-        """(tenant, seconds into the period, latency) of each answer that was due in it."""
+    def answers(
+        self, seen: Mapping[str, Observation], period: Period, *, sensitive: bool = True
+    ) -> list[tuple[str, float, float]]:
+        """(tenant, seconds into the period, latency) of each answer that was due in it, of the
+        latency-sensitive or of the others."""
         return [
             answer
             for name, r in self._running.items()
-            if r.tenant.sensitive
+            if r.tenant.sensitive == sensitive
             for answer in due_in(r.tenant, seen[name].answers, r.origin, period.began, period.until)
         ]
 

@@ -58,6 +58,7 @@ class Result:
                 {name: figure(o) for name, figure in FIGURES.items()}
                 | {
                     "answers": o.answers,
+                    "bulk_answers": o.bulk_answers,
                     "batches": o.batches,
                     "cpu_by_second": o.cpu_by_second,
                     "notes": o.notes,
@@ -97,6 +98,14 @@ def bulk(outcome: Outcome) -> float:
     return outcome.bulk_rows_per_second
 
 
+def bulk_p50(outcome: Outcome) -> float:
+    return outcome.bulk_percentile(0.5)
+
+
+def bulk_p99(outcome: Outcome) -> float:
+    return outcome.bulk_percentile(0.99)
+
+
 def cpu(outcome: Outcome) -> float:
     return outcome.cpu_cores
 
@@ -121,6 +130,10 @@ FIGURES: dict[str, Callable[[Outcome], float]] = {
     "deviation": deviation,
     "met": met,
     "bulk_rows_per_second": bulk,
+    "bulk_p50": bulk_p50,
+    "bulk_p95": lambda outcome: outcome.bulk_percentile(0.95),
+    "bulk_p99": bulk_p99,
+    "bulk_max": lambda outcome: outcome.bulk_percentile(1.0),
     "cpu_cores": cpu,
     "batches": batches,
     "cpu_per_batch": cpu_per_batch,
