@@ -1,8 +1,9 @@
 """`laxity bench batch`: the CPU of one small stateful micro-batch, as the JVM warms up.
 
-A query counts 1,000 rows a batch in windows of a second, and its source is always ahead of it: it
-runs back to back, and the process's CPU over the batches it ran is what one costs. Everything is in
-it: planning, scheduling, tasks, state, checkpoint, and Laxity where it is attached.
+A query counts 1,000 rows a batch by a hundred keys, with a result in every batch, and its source is
+always ahead of it: it runs back to back, and the process's CPU over the batches it ran is what one
+costs. Everything is in it: planning, scheduling, tasks, state, checkpoint, and Laxity where it is
+attached.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class BatchJob:
         # One tick of 10 ms is one batch: the source is ahead below 100 batches a second.
         seconds = self.slices * SLICE + 30
         arrivals = constant(ROWS * 100, seconds)
-        tenant = Tenant("small", "counts", 0.8, arrivals, sensitive=True, most_rows=ROWS)
+        tenant = Tenant("small", "running-counts", 0.8, arrivals, sensitive=True, most_rows=ROWS)
         found = []
         with staged(self.mode, scratch, CORES, [tenant]) as stage:
             stage.start([tenant])

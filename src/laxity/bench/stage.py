@@ -123,7 +123,7 @@ class Stage:
             partitions=PARTITIONS,
             most_rows=tenant.most_rows,
         )
-        writer = tenant.dataframe(rows).writeStream.outputMode("append").format("noop")
+        writer = tenant.dataframe(rows).writeStream.outputMode(tenant.output_mode).format("noop")
         # Its own: from a checkpoint of the same name it would go on where that one ended.
         place = self._scratch / "checkpoints" / f"{tenant.name}-{next(self._starts)}"
         writer = writer.option("checkpointLocation", str(place))

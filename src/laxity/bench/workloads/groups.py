@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from laxity.bench.workloads.query import BenchQuery, seconds, watermarked
+from laxity.bench.workloads.query import BenchQuery, draw, seconds, watermarked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,8 +41,16 @@ def heavy_counts(rows: DataFrame) -> DataFrame:
     return _counted(rows.withColumn("bucket", _digest()), 1.0, "bucket")
 
 
+def running_counts(rows: DataFrame) -> DataFrame:
+    """How many events each of a hundred keys has had so far: state, and a result in every batch."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return rows.groupBy(draw(1, 100).alias("key")).agg(F.count("*").alias("events"))
+
+
 QUERIES = {
     "counts": BenchQuery(counts, 1.0),
     "digests": BenchQuery(digests, 10.0),
     "heavy-counts": BenchQuery(heavy_counts, 1.0),
+    "running-counts": BenchQuery(running_counts, mode="update"),
 }

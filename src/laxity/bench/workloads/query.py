@@ -20,6 +20,7 @@ class BenchQuery:
     """From a stream of (timestamp, value) to a result."""
     window: float | None = None
     """Seconds between two results of a windowed query; None where every row is one."""
+    mode: str = "append"
     delay: float = 0.0
     """How long after a window's end rows may still count for it."""
     chained: bool = False

@@ -51,6 +51,10 @@ class Tenant:
     def dataframe(self, rows: DataFrame) -> DataFrame:
         return QUERIES[self.query].build(rows)
 
+    @property
+    def output_mode(self) -> str:
+        return QUERIES[self.query].mode
+
 
 def alert(
     number: int,
