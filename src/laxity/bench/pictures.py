@@ -115,7 +115,7 @@ def draw_timelines(outcomes: Mapping[str, Outcome], path: Path) -> None:
             spans = [
                 (start - begin, max(end - start, 0.004))
                 for name, at, start, end in outcome.tasks
-                if (name, at) == (query, stage) and begin <= start < begin + SPAN
+                if (name, at) == (query, stage) and begin < end and start < begin + SPAN
             ]
             colour = COLOURS[stage % len(COLOURS)]
             axis.broken_barh(spans, (lane - 0.4, 0.8), color=colour)
