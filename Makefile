@@ -70,6 +70,7 @@ bench: java $(STAMP)  ## Measure: contests against stock Spark, and what Laxity 
 	@$(BIN)/laxity bench batch
 	@$(BIN)/laxity bench overhead
 	@$(BIN)/laxity bench density
+	@$(BIN)/laxity bench goals
 
 bench-flink: java $(STAMP) .venv-flink  ## The same mixes on Flink beside Spark
 	@for mix in standard overload heavy; do \

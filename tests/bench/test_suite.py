@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from laxity.bench import contest_report
+from laxity.bench import contest_report, summary
 from laxity.bench.contest import Outcome, Plan
 from laxity.bench.goals import GOALS, judge
 from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, LAXITY
@@ -124,3 +124,16 @@ def test_rounds_can_be_added_to_a_report(tmp_path: Path) -> None:
     )
     assert after[LAXITY.title].figures(p99) == [1.0, 1.0, 1.0, 0.5]
     assert contest_report.earlier_rounds(tmp_path / "elsewhere", contest()) == {}
+
+
+def test_all_reports_goals_are_shown_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(summary.NoReportsError, match="make bench"):
+        summary.run(tmp_path)
+    results = held(lambda plan, turn: 1.0)
+    verdicts = judge(GOALS["standard"], results)
+    contest_report.write(Console(), tmp_path / "standard", contest(), results, verdicts, None)
+    summary.run(tmp_path)
+    shown = capsys.readouterr().out
+    assert all(verdict.goal in shown for verdict in verdicts)

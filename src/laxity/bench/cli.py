@@ -83,6 +83,16 @@ def overhead(
 
 
 @bench.command()
+def goals(
+    folder: Annotated[Path, typer.Argument(help="Where the reports are.")] = Path("out/bench"),
+) -> None:
+    """What the reports in a folder say of their goals."""
+    from laxity.bench.summary import run
+
+    run(folder)
+
+
+@bench.command()
 def server(
     json: JsonFile = None,
     clients: Annotated[int, typer.Option(min=1, help="Dashboards that look.")] = 200,
