@@ -59,6 +59,7 @@ def test_the_digest_tells_versions_apart(tmp_path: Path) -> None:
         ("import no_such_module\n", r"pipeline.py:1: ModuleNotFoundError"),
         (GOOD.replace("daily-sums", "alerts"), "two queries named 'alerts'"),
         (GOOD.replace('tenant="ads"', "targe=3"), r"pipeline.py:5: TypeError"),
+        (GOOD.replace("800ms", "soon"), r"pipeline.py:5: target of 'alerts': 'soon' is not a"),
     ],
 )
 def test_a_bad_file_is_refused_with_the_line(tmp_path: Path, text: str, message: str) -> None:
@@ -71,10 +72,12 @@ def test_a_missing_file_and_an_unknown_name_are_named(tmp_path: Path) -> None:
         load_pipeline(tmp_path / "nowhere.py")
     with pytest.raises(PipelineError, match="has no query 'hourly'; it has alerts, daily-sums"):
         load_pipeline(write(tmp_path, GOOD))["hourly"]
+    with pytest.raises(PipelineError, match=r"targets: .* has no query 'hourly'; it has alerts"):
+        load_pipeline(write(tmp_path, GOOD)).check_names(["alerts", "hourly"], "targets")
 
 
 def test_a_bad_target_is_named_with_its_query() -> None:
-    with pytest.raises(InvalidDurationError, match="target of 'alerts' 'soon' is not a duration"):
+    with pytest.raises(InvalidDurationError, match="target of 'alerts': 'soon' is not a duration"):
 
         @laxity.query(target="soon")
         def alerts(spark: object) -> None: ...

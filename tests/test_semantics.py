@@ -54,7 +54,7 @@ def test_regular() -> None:
         (REGULAR, {"delay": "1s"}, InvalidOverrideError, "delay='1s' needs a window"),
         (HOURLY, {"slide": "2h"}, InvalidOverrideError, "slide 2h is longer than the window 1h"),
         (HOURLY, {"window": "0s"}, InvalidDurationError, "window must be above zero"),
-        (HOURLY, {"delay": "soon"}, InvalidDurationError, "delay 'soon' is not a duration"),
+        (HOURLY, {"delay": "soon"}, InvalidDurationError, "delay: 'soon' is not a duration"),
     ],
 )
 def test_words_that_make_no_sense(

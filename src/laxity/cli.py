@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from laxity import __version__
 from laxity.core.errors import LaxityError
@@ -69,5 +70,6 @@ def main() -> None:
     except LaxityError as error:
         if _debug:
             raise
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {error}", soft_wrap=True)
+        text = Text.assemble(("error:", "bold red"), f" {error}")  # brackets in it are no markup
+        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
         sys.exit(2)

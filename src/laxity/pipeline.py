@@ -14,7 +14,7 @@ import hashlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -64,6 +64,14 @@ class Pipeline:
                 return query
         known = ", ".join(q.name for q in self.queries)
         raise PipelineError(f"{self.path} has no query {name!r}; it has {known}")
+
+    def check_names(self, names: Iterable[str], where: str) -> None:
+        """Refuse settings for a query that there is not."""
+        for name in names:
+            try:
+                self[name]
+            except PipelineError as error:
+                raise PipelineError(f"{where}: {error}") from None
 
 
 def query(
@@ -133,12 +141,9 @@ def _import(file: Path, digest: str) -> ModuleType:
     sys.path.insert(0, folder)  # a pipeline may import what lies beside it
     try:
         spec.loader.exec_module(module)
-    except LaxityError:
-        del sys.modules[name]
-        raise
     except Exception as error:
         del sys.modules[name]
-        raise PipelineError(f"{_where(file, error)}: {type(error).__name__}: {error}") from error
+        raise PipelineError(f"{_where(file, error)}: {_reason(error)}") from error
     finally:
         sys.path.remove(folder)
     return module
@@ -148,5 +153,13 @@ def _where(file: Path, error: Exception) -> str:
     """The line of the pipeline file itself at which the import broke."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return f"{file}:{error.lineno}"
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).resolve() == file.resolve()]
     return f"{file}:{lines[-1]}" if lines else str(file)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, LaxityError):
+        return str(error)
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}"

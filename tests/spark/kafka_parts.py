@@ -208,6 +208,8 @@ def start_broker(folder: Path, wait_for: Callable[..., Any]) -> Broker:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": str(folder / "data"),
         "auto.create.topics.enable": "false",
+        # When the broker had it, whatever kept the client from sending it.
+        "log.message.timestamp.type": "LogAppendTime",
         "offsets.topic.num.partitions": "1",
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.num.partitions": "1",

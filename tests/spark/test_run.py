@@ -173,6 +173,35 @@ def test_giving_up_is_the_exit_code(start: Callable[..., Run]) -> None:
     assert run.process.wait(60) == 1
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--target", "nobody=1s"], "targets: {folder}/pipeline.py has no query 'nobody'"),
+        (["--target", "steady=soon"], "'soon' is not a duration"),
+        (["--policy", "vip"], "no policy is named 'vip'; installed are "),
+        (["--master", "locl[2]"], "'locl[2]' is no master of Spark's"),
+        (["--address", "127.0.0.1:99999"], "write HOST:PORT"),
+        (["--address", "0.0.0.0:0"], "give a token (--token-file FILE)"),
+        (["--webhook", "ftp://x"], "a webhook is an http or https address"),
+        (["--events", "{folder}/pipeline.py/events"], "cannot write events to"),
+        (
+            ["--settings", "typo.toml"],
+            "typo.toml: [session] has no key 'mster'; it has",
+        ),
+        (["--conf", "foo"], "--conf takes KEY=VALUE"),
+    ],
+)
+def test_bad_input_is_one_line_before_spark_starts(
+    start: Callable[..., Run], folder: Path, flags: list[str], message: str
+) -> None:
+    (folder / "typo.toml").write_text('[session]\nmster = "local[2]"\n')
+    run = start(*(flag.replace("{folder}", str(folder)) for flag in flags))
+    assert run.process.wait(60) == 2
+    assert run.text().startswith("error: ")
+    assert message.replace("{folder}", str(folder)) in run.text()
+    assert run.text().count("\n") == 1
+
+
 def test_a_pipeline_that_cannot_be_read_is_bad_input(
     start: Callable[..., Run], folder: Path
 ) -> None:

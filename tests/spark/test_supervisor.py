@@ -208,16 +208,3 @@ def test_a_second_signal_does_not_wait() -> None:
     story.supervisor.stop(3600.0, hurry)
     assert story.query.stopped
     assert "within a batch" in story.said[-1]
-
-
-def test_unknown_targets_are_refused() -> None:
-    pipeline = Pipeline(Path("p.py"), (QuerySpec("alerts", lambda s: Writer()),), "")
-    with pytest.raises(PipelineError, match="the pipeline has alerts"):
-        Supervisor(
-            FakeLaxity(),  # type: ignore[arg-type]
-            None,
-            pipeline,
-            backoff=Backoff(),
-            clock=Clock(),
-            targets={"alert": 1.0},
-        )

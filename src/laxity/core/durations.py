@@ -53,25 +53,25 @@ def _to_seconds(value: Duration, name: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, bool):
-        raise InvalidDurationError(f"{name} cannot be {value!r}: {_ACCEPTED}")
+        raise InvalidDurationError(f"{name} cannot be {value!r}; {_ACCEPTED}")
     if isinstance(value, (int, float)):
         try:
             return float(value)
         except OverflowError:
             return math.inf
     if not isinstance(value, str):
-        raise InvalidDurationError(f"{name} cannot be a {type(value).__name__}: {_ACCEPTED}")
+        raise InvalidDurationError(f"{name} cannot be a {type(value).__name__}; {_ACCEPTED}")
     text = value.strip()
     total, at = 0.0, 0
     while at < len(text):
         part = _PART.match(text, at)
         unit = part and part[2].lower().translate(_MICRO)
         if part is None or unit not in _SECONDS:
-            raise InvalidDurationError(f"{name} {value!r} is not a duration: {_ACCEPTED}")
+            raise InvalidDurationError(f"{name}: {value!r} is not a duration; {_ACCEPTED}")
         total += float(part[1]) * _SECONDS[unit]
         at = part.end()
     if at == 0:
-        raise InvalidDurationError(f"{name} is empty: {_ACCEPTED}")
+        raise InvalidDurationError(f"{name} is empty; {_ACCEPTED}")
     return total
 
 

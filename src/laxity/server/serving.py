@@ -45,21 +45,34 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
+class Door:
+    """An address that is listened on, and who may come in. It can be opened long before there is
+    something to serve: what is wrong with it is said at once."""
+
+    def __init__(self, address: str, token: str | None) -> None:
+        host, port = parse_address(address)
+        self.access = Access.of(host, token)
+        self.socket = _listen(host, port)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
 class Server:
     """REST, metrics and dashboard for one service."""
 
     def __init__(
         self,
         service: Service,
-        address: str = f"127.0.0.1:{DEFAULT_PORT}",
+        address: str | Door = f"127.0.0.1:{DEFAULT_PORT}",
         *,
         token: str | None = None,
         dashboard: bool = True,
         period: float = 1.0,
         sinks: Iterable[Sink] = (),
     ) -> None:
-        host, port = parse_address(address)
-        self.access = Access.of(host, token)
+        door = address if isinstance(address, Door) else Door(address, token)
+        self.access = door.access
         self.watch = Watch(service, period=period, sinks=sinks)
         pages = None
         policy = None
@@ -70,7 +83,7 @@ class Server:
         self.front = Front(self.watch, self.access, build_api(self.watch), pages)
         if policy is not None:
             self.front.allow_scripts(policy)
-        self._socket = _listen(host, port)
+        self._socket = door.socket
         self._port = int(self._socket.getsockname()[1])
         config = uvicorn.Config(
             self.front,

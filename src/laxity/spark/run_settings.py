@@ -5,6 +5,7 @@ Every key is known and checked; a typing error is refused by name instead of bei
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -65,8 +66,20 @@ class RunSettings:
 
     def with_flags(self, **given: Any) -> RunSettings:
         """Flags outrank the file; those not given (None) leave it."""
+        if given.get("master") is not None:
+            check_master(given["master"])
         conf = {**self.conf, **(given.pop("conf", None) or {})}
         return replace(self, conf=conf, **{k: v for k, v in given.items() if v is not None})
+
+
+def check_master(master: str) -> str:
+    """Spark refuses others too, but with a stack trace of its own."""
+    if not re.match(r"local($|\[|-cluster\[)|yarn$|spark://|k8s://", master):
+        raise RunSettingsError(
+            f"{master!r} is no master of Spark's: write local[4], spark://HOST:PORT, yarn or "
+            f"k8s://https://HOST:PORT"
+        )
+    return master
 
 
 def load_settings(path: Path | None, beside: Path) -> RunSettings:
@@ -104,7 +117,7 @@ def parse_settings(document: Mapping[str, Any], folder: Path = Path()) -> RunSet
     token_file = server.text("token-file")
     events_file = events.text("file")
     settings = RunSettings(
-        master=session.text("master"),
+        master=session.text("master", check_master),
         name=session.text("name"),
         conf={k: _spark_value(k, v) for k, v in session.table("conf").rest().items()},
         checkpoints=_checkpoints(session.text("checkpoints"), folder),
@@ -191,9 +204,9 @@ class _Table:
     def table(self, key: str) -> _Table:
         return _Table(self.take(key, {}), f"[{key}]")
 
-    def text(self, key: str) -> str | None:
+    def text(self, key: str, check: Callable[[str], str] = str) -> str | None:
         value = self.take(key, None)
-        return None if value is None else _text(key, value)
+        return None if value is None else check(_text(key, value))
 
     def flag(self, key: str, default: bool) -> bool:
         value = self.take(key, default)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,13 +12,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from laxity.clock import SystemClock
-from laxity.core.errors import LaxityError
-from laxity.pipeline import Pipeline, load_pipeline
+from laxity.pipeline import load_pipeline
+from laxity.plugins import load_policy
+from laxity.spark.outlets import open_outlets
+from laxity.spark.run_session import start_session
 from laxity.spark.run_settings import RunSettings
+from laxity.spark.service import SparkService
 from laxity.spark.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from laxity.server.serving import Server
     from laxity.spark.session import Laxity
 
 STEP = 0.5
@@ -37,10 +37,6 @@ class ExitCode(IntEnum):
     """A query was given up."""
     BAD_INPUT = 2
     SPARK_DIED = 3
-
-
-class SessionError(LaxityError, RuntimeError):
-    """Spark could not be started."""
 
 
 class Stopping:
@@ -70,17 +66,23 @@ class Stopping:
 def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], Any]) -> ExitCode:
     """Run a pipeline until it is stopped or done. `busy(text)` shows that something takes long."""
     pipeline = load_pipeline(file)
+    # Whatever can be refused is refused before Spark is started: it takes seconds, and its log is
+    # no place to look for a misspelt name.
+    policy = load_policy(settings.policy)
+    pipeline.check_names(settings.targets, "targets")
     stopping = Stopping()
     with ExitStack() as stack:
+        outlets = stack.enter_context(open_outlets(settings))
         with busy("starting Spark"), _sparing_the_jvm():
-            spark = _session(pipeline, settings)
+            spark = start_session(pipeline.path.stem, settings)
         stack.callback(_stop_session, spark)
         # Only now: PySpark sets a handler of its own when a session starts.
         stack.enter_context(stopping.on_signals())
         import laxity
 
-        handle = laxity.attach(spark, settings.policy, **settings.options)
+        handle = laxity.attach(spark, policy, **settings.options)
         stack.callback(handle.detach)
+        stack.callback(outlets.close)  # what happens until the queries have stopped is told
         for tenant, cap in settings.caps.items():
             slots, share = (cap, None) if isinstance(cap, int) else (None, cap)
             handle.set_cap(tenant, slots, share=share)
@@ -96,11 +98,8 @@ def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], An
         stack.callback(_stop_queries, supervisor, settings, stopping, say)
         with busy(f"starting {len(pipeline.queries)} queries"):
             supervisor.start()
-        if settings.serve:
-            server = _serve(handle, supervisor, settings)
-            stack.callback(server.stop)
-            say(f"dashboard   {server.private_url if not server.access.given else server.url}")
-            say(f"metrics     {server.url}/metrics")
+        for line in outlets.open_to(SparkService(handle, supervisor.supervised)):
+            say(line)
         say(f"running {len(pipeline.queries)} queries of {file.name}; Ctrl-C stops")
         return _watch(supervisor, handle, stopping, say)
 
@@ -144,56 +143,3 @@ def _stop_session(spark: Any) -> None:
         spark.stop()
     except Exception:  # it is gone already
         return
-
-
-def _serve(handle: Laxity, supervisor: Supervisor, settings: RunSettings) -> Server:
-    try:
-        from laxity.server.serving import Server
-        from laxity.server.sinks import JsonLines, Sink, Webhook
-    except ImportError as error:
-        raise SessionError(
-            f"the server needs {error.name}: pip install 'laxity[server]', or use --no-server"
-        ) from error
-    from laxity.spark.service import SparkService
-
-    sinks: list[Sink] = []
-    if settings.events_file is not None:
-        sinks.append(JsonLines(settings.events_file))
-    if settings.webhook is not None:
-        sinks.append(Webhook(settings.webhook))
-    return Server(
-        SparkService(handle, supervisor.supervised),
-        settings.address,
-        token=settings.token,
-        period=settings.period,
-        sinks=sinks,
-    ).start()
-
-
-def _session(pipeline: Pipeline, settings: RunSettings) -> Any:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise SessionError("PySpark is missing: pip install 'laxity[spark]'") from error
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # tasks run what the driver runs
-    builder = SparkSession.builder.appName(settings.name or pipeline.path.stem)
-    if settings.master is not None:
-        builder = builder.master(settings.master)
-    conf = {
-        "spark.ui.showConsoleProgress": "false",
-        # A query that does not stop must not keep the others from stopping.
-        "spark.sql.streaming.stopTimeout": f"{max(1, int(settings.grace))}s",
-        **settings.conf,
-    }
-    if settings.checkpoints is not None:
-        conf["spark.sql.streaming.checkpointLocation"] = settings.checkpoints
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:
-        lines = [line for line in str(error).strip().splitlines() if line.strip()]
-        reason = lines[0] if lines else type(error).__name__
-        raise SessionError(f"Spark cannot be started ({reason}); try: laxity doctor") from error
-    spark.sparkContext.setLogLevel(settings.spark_log)
-    return spark

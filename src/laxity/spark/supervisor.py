@@ -62,14 +62,11 @@ class Supervisor:
         self._clock = clock
         self._say = say
         self._lock = threading.Lock()
-        given = dict(targets or {})
+        given = targets or {}
         self._watched = {
-            spec.name: _Watched(spec, given.pop(spec.name, spec.target))
+            spec.name: _Watched(spec, given.get(spec.name, spec.target))
             for spec in pipeline.queries
         }
-        for name in given:
-            known = ", ".join(self._watched)
-            raise PipelineError(f"[targets] names {name!r}; the pipeline has {known}")
 
     # Running.
 
