@@ -7,26 +7,16 @@ quarter of the run (the first is warming up) beside that of the last.
 from __future__ import annotations
 
 import json as jsonlib
-import os
-import re
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
 
-from laxity.core.errors import LaxityError
+from laxity.bench.running import Running, resident
 from laxity.templates import write_example
-
-
-class SoakError(LaxityError, RuntimeError):
-    """What was to be watched did not start, or ended early."""
 
 
 def run(*, minutes: float, every: float, json: Path | None) -> None:
@@ -66,64 +56,29 @@ def _spread(pipeline: Path, every: float) -> None:
 
 
 def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, float]]:
-    log = folder / "log"
-    flags = ["--address", "127.0.0.1:0", "-c", "spark.driver.memory=1g"]
-    flags += ["-c", "spark.driver.host=127.0.0.1", "-c", "spark.ui.enabled=false"]
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "laxity", "run", "pipeline.py", *flags],
-            cwd=folder,
-            stdout=out,
-            stderr=out,
-        )
     samples: list[dict[str, float]] = []
-    try:
-        url = _address(process, log)
+    conf = ("spark.driver.memory=1g",)
+    with (
+        Running(folder / "pipeline.py", folder, conf=conf) as running,
+        console.status("soaking …"),
+    ):
         began = time.monotonic()
-        with console.status("soaking …"):
-            while time.monotonic() - began < seconds:
-                if process.poll() is not None:
-                    raise SoakError(f"the run ended early: {log.read_text()[-500:]}")
-                samples.append(
-                    {
-                        **_look(url),
-                        "at": time.monotonic() - began,
-                        "python": _resident(process.pid),
-                        "jvm": _resident(_child(process.pid)),
-                    }
-                )
-                time.sleep(1.0)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        while (at := time.monotonic() - began) < seconds:
+            samples.append(
+                {
+                    **_look(running),
+                    "at": at,
+                    "python": resident(running.pid),
+                    "jvm": resident(running.jvm),
+                }
+            )
+            time.sleep(1.0)
     return samples
 
 
-def _look(url: str) -> dict[str, float]:
-    """As a dashboard and a scrape do; what all queries have done so far."""
-    for path in ("/metrics", "/api/v1/queries/errors"):
-        with urllib.request.urlopen(url + path, timeout=60) as answer:
-            answer.read()
-    with urllib.request.urlopen(url + "/api/v1/overview", timeout=60) as answer:
-        totals = [query["totals"] for query in jsonlib.load(answer)["queries"]]
+def _look(running: Running) -> dict[str, float]:
+    """As a scrape and a dashboard do; what all queries have done so far."""
+    running.get("/metrics")
+    running.get("/api/v1/queries/errors")
+    totals = [query["totals"] for query in running.overview()["queries"]]
     return {key: sum(t[key] for t in totals) for key in ("batches", "results")}
-
-
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    for _ in range(1200):
-        match = re.search(r"metrics +(http://\S+)/metrics", log.read_text())
-        if match:
-            return match[1]
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise SoakError(f"the run did not start: {log.read_text()[-500:]}")
-
-
-def _resident(pid: int) -> float:
-    text = Path(f"/proc/{pid}/statm").read_text()
-    return float(text.split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _child(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
