@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from laxity import __version__, cli
+from laxity import __version__, cli, manual
 from laxity.core.errors import UnknownPolicyError
 
 
@@ -29,6 +33,53 @@ def test_help_imports_nothing_heavy() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def _leaves(command: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, below in getattr(command, "commands", {}).items():
+        called = f"{above} {name}".strip()
+        yield called, below
+        yield from _leaves(below, called)
+
+
+LEAVES = dict(_leaves(get_command(cli.app)))
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_every_command_and_every_parameter_says_what_it_does(name: str) -> None:
+    assert LEAVES[name].help
+    for parameter in LEAVES[name].params:
+        assert getattr(parameter, "help", "") or parameter.name == "help", parameter.name
+
+
+@pytest.mark.parametrize("name", sorted(n for n, _ in manual.commands(cli.app)))
+def test_every_command_has_an_example_that_it_takes(name: str) -> None:
+    assert manual.examples(name), f"give {name!r} an example in src/laxity/manual.py"
+    for typed, _ in manual.examples(name):
+        words = shlex.split(typed.removeprefix(f"laxity {name}"))
+        context = LEAVES[name].make_context(name, words, resilient_parsing=False)
+        assert context.args == []
+
+
+def test_examples_are_shown_and_none_is_left_over() -> None:
+    assert set(manual.EXAMPLES) <= set(LEAVES)
+    shown = run("run", "--help")
+    assert "$ laxity run pipeline.py" in shown
+    assert "Exit codes: 0 stopped by a signal" in shown
+
+
+def test_an_error_keeps_its_brackets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are no markup: `[session] has no key …` lost its subject once."""
+
+    def fail() -> None:
+        raise UnknownPolicyError("[session] has no key 'x'")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main()
+    assert "[session] has no key" in capsys.readouterr().err
 
 
 def test_an_expected_error_is_one_line_and_exit_code_2(

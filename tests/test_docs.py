@@ -86,12 +86,17 @@ def test_grafana_asks_only_for_metrics_that_are_served() -> None:
 
     served = exposition(ScriptedService(ScriptedQuery("q", target=1.0)).overview()).decode()
     board = json.loads((ROOT / "docs" / "grafana" / "laxity.json").read_text())
-    asked = {
-        name
-        for panel in board["panels"]
-        for target in panel["targets"]
-        for name in re.findall(r"laxity_[a-z_]+", target["expr"])
-    }
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    variables = {variable["name"] for variable in board["templating"]["list"]}
+    asked = set()
+    for panel in board["panels"]:
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert panel["title"]
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        for target in panel["targets"]:
+            asked |= set(re.findall(r"laxity_[a-z_]+", target["expr"]))
+            used = set(re.findall(r"\$([a-z]\w*)", target["expr"]))
+            assert used <= variables, target["expr"]
     assert len(asked) >= 8
     for name in asked:
         assert re.search(rf"^(# TYPE )?{name}\b", served, re.M), name

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from laxity import __version__
 from laxity.core.errors import LaxityError
+from laxity.manual import describe
 
 _COMMAND_MODULES: tuple[str, ...] = (
     "laxity.spark.cli",
@@ -61,6 +62,7 @@ def _options(
 
 for _module in _COMMAND_MODULES:
     import_module(_module).register(app)
+describe(app)
 
 
 def main() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -47,10 +49,25 @@ def test_a_query_is_in_one_state() -> None:
 
 
 def test_names_keep_to_the_conventions() -> None:
-    for family in text_string_to_metric_families(exposition(scripted().overview()).decode()):
-        assert re.fullmatch(r"laxity_[a-z_]+", family.name)
-        assert family.documentation
-        assert not re.search(r"_(ms|millis|minutes|percent)(_|$)", family.name)
+    """As promtool checks them: help for all, totals for counters only, base units, plain labels."""
+    text = exposition(scripted().overview()).decode()
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    helps = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.MULTILINE))
+    assert kinds.keys() == helps.keys()
+    for name, kind in kinds.items():
+        assert re.fullmatch(r"laxity(_[a-z]+)+", name)
+        assert name.endswith("_total") == (kind == "counter")
+        assert not name.endswith(("_count", "_sum", "_bucket"))
+        assert not re.search(r"_(ms|millis\w*|minutes|hours|percent|kb|mb)(_|$)", name)
+    labels = set(re.findall(r'[{,](\w+)="', text))
+    assert labels == {"query", "tenant", "state", "phase", "le", "version", "policy", "application"}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is missing: apt prometheus")
+def test_promtool_finds_nothing_to_say() -> None:
+    page = exposition(scripted().overview())
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True)
+    assert (checked.returncode, checked.stderr) == (0, b"")
 
 
 def test_odd_names_are_escaped() -> None:

@@ -61,8 +61,11 @@ def hashed(frame: DataFrame) -> DataFrame:
 
 
 def arrivals(frame: DataFrame) -> DataFrame:
-    """When the broker had each row, so that the result says it beside its own time."""
-    return frame.select(sf.col("timestamp").cast("double").cast("string").alias("value"))
+    """When the broker had each row, and its batch, whose own is `current_timestamp`."""
+    times = (sf.col("timestamp"), sf.current_timestamp())
+    return frame.select(
+        sf.concat_ws(" ", *(time.cast("double").cast("string") for time in times)).alias("value")
+    )
 
 
 def under_load(kafka: Kafka, folder: Path) -> dict[str, Any]:

@@ -155,7 +155,12 @@ def demo(
         bool, typer.Option("--virtual", help="On the core alone, in virtual time, in a second.")
     ] = False,
 ) -> None:
-    """The same tenants on stock Spark and under Laxity, side by side."""
+    """The same tenants on stock Spark and under Laxity, side by side.
+
+    Alerts with windows of a second must answer in 0.8 s while bulk aggregations load the cores.
+    The same rows arrive at the same moments in both modes. Prints p50, p99, the share of targets
+    met and bulk's throughput, and draws the latency of every answer.
+    """
     if virtual:
         from laxity.bench import virtual_demo
 

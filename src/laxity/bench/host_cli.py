@@ -37,7 +37,7 @@ def synthetic(
     ] = None,
     mode: Annotated[list[str] | None, typer.Option(help="os and policies; all if none.")] = None,
     blocking: Annotated[bool, typer.Option(help="Let a tenth of the operators block.")] = False,
-    rounds: Annotated[int, typer.Option(min=1)] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of every mode.")] = 1,
     seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 6.0,
     period: Annotated[float, typer.Option(help="Seconds between decisions.")] = 1.0,
     translator: Annotated[str, typer.Option(help="nice or shares.")] = "nice",
@@ -101,7 +101,7 @@ def show_table(
 @host_bench.command()
 def mixed(
     rows: RowsFile = Path("out/host-mixed.jsonl"),
-    rounds: Annotated[int, typer.Option(min=1)] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of every mode.")] = 2,
     seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 12.0,
 ) -> None:
     """Flink and Spark at the same time under one loop (goal G5); needs Flink (docs/host.md)."""

@@ -116,7 +116,7 @@ def describe(path: Path, place: list[str]) -> dict[str, Any]:
 
 @fleet_app.command()
 def place(
-    pipeline: Path,
+    pipeline: Annotated[Path, typer.Argument(help="A pipeline file.")],
     at: Annotated[list[str] | None, typer.Option(help="QUERY=NODE, any number of times.")] = None,
     state_dir: StateDir = _DEFAULT_DIR,
     url: Url = None,
@@ -149,8 +149,8 @@ def show(
 
 @fleet_app.command()
 def move(
-    query: str,
-    node: str,
+    query: Annotated[str, typer.Argument(help="Its name.")],
+    node: Annotated[str, typer.Argument(help="Name of an agent.")],
     state_dir: StateDir = _DEFAULT_DIR,
     url: Url = None,
     token_file: TokenFile = None,
@@ -192,7 +192,7 @@ def await_move(
 
 @fleet_app.command()
 def drain(
-    node: str,
+    node: Annotated[str, typer.Argument(help="Name of an agent.")],
     state_dir: StateDir = _DEFAULT_DIR,
     url: Url = None,
     token_file: TokenFile = None,
@@ -213,7 +213,7 @@ def drain(
 
 @fleet_app.command()
 def retire(
-    query: str,
+    query: Annotated[str, typer.Argument(help="Its name.")],
     state_dir: StateDir = _DEFAULT_DIR,
     url: Url = None,
     token_file: TokenFile = None,

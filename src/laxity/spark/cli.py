@@ -18,12 +18,6 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-_EXIT_CODES = """
-Exit codes: 0 stopped by a signal, or all queries have finished; 1 a query was given up;
-2 the pipeline, settings or flags cannot be used; 3 Spark died.
-"""
-
-
 def run(
     file: Annotated[
         Path, typer.Argument(help="A Python file with @laxity.query functions.", metavar="FILE.py")
@@ -72,8 +66,13 @@ def run(
 ) -> None:
     """Run a pipeline: every query with its target, a dashboard, and restarts of what fails.
 
-    SIGTERM and Ctrl-C stop it: running batches may end within the grace, checkpoints stay intact.
-    A second signal does not wait.
+    FILE.py holds functions marked with @laxity.query(target="800ms"); each takes a SparkSession and
+    returns a writeStream that is not started. Settings come from laxity.toml beside it; flags
+    outrank them, and what the functions say.
+
+    A query that fails is started again after 1, 2, 4, … 60 s from its checkpoint. SIGTERM and
+    Ctrl-C stop the run: running batches may end within the grace, checkpoints stay intact. A second
+    signal does not wait.
     """
     from dataclasses import replace
 
@@ -117,14 +116,15 @@ def run(
     raise typer.Exit(int(run_pipeline(file, chosen, say=say, busy=busy)))
 
 
-run.__doc__ = (run.__doc__ or "") + _EXIT_CODES
-
-
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files of that name.")] = False,
 ) -> None:
-    """Write an example that runs: pipeline.py and laxity.toml."""
+    """Write an example that runs: pipeline.py and laxity.toml.
+
+    Two alerts that must answer within a second or so and two reports that may take minutes, on
+    generated clicks. Nothing is overwritten unless --force says so.
+    """
     from laxity.templates import write_example
 
     for path in write_example(folder, force=force):
@@ -147,7 +147,8 @@ def doctor(
 ) -> None:
     """Check Python, Java, Spark and its hooks, ports, permissions and file systems; say what to do.
 
-    Exit code 1 if something keeps Laxity from working, 0 otherwise.
+    Each line says what was found and, where something is missing, what to do about it. Java, Spark,
+    its hooks and a folder for checkpoints are needed; the rest makes things better.
     """
     from laxity.spark.doctor import examine, show
 
