@@ -12,10 +12,10 @@ from functools import cache
 from typing import Any
 
 import laxity
-from laxity.bench.arrivals import constant
-from laxity.bench.queries import QUERIES
-from laxity.bench.tenants import MOST_ROWS
-from laxity.bench.ticks import read_ticks
+from laxity.bench.workloads.arrivals import constant
+from laxity.bench.workloads.catalogue import QUERIES
+from laxity.bench.workloads.tenants import MOST_ROWS
+from laxity.bench.workloads.ticks import read_ticks
 
 SENSITIVE = ("fraud", "outages")
 _DAY = 86_400.0
