@@ -35,14 +35,14 @@
     if (a === 0) return "0 s";
     if (a < 0.9995) return round(s * 1000) + " ms";
     if (a < 120) return round(s) + " s";
-    if (a < 7200) return round(s / 60) + " min";
+    if (a < 7160) return round(s / 60) + " min";
     return round(s / 3600) + " h";
   }
   const percent = (x) => (x === null || x === undefined ? "–" : (100 * x).toFixed(x < 0.9995 ? 1 : 0) + " %");
   function count(x) {
     if (x >= 1e6) return (x / 1e6).toFixed(1) + " M";
     if (x >= 1e4) return (x / 1e3).toFixed(0) + " k";
-    return x >= 100 || Number.isInteger(x) ? Math.round(x).toString() : x.toFixed(1);
+    return x >= 100 || Number.isInteger(x) ? Math.round(x).toLocaleString("en") : x.toFixed(1);
   }
   const time = (at) => new Date(at * 1000).toLocaleTimeString();
   const iso = (at) => new Date(at * 1000);
@@ -152,7 +152,7 @@
         yaxis: {
           title: { text: "seconds" }, rangemode: "tozero",
           type: spread > 200 || tall ? "log" : "linear",
-        }, xaxis: { type: "date" }, height: 300,
+        }, xaxis: { type: "date", tickformat: "%H:%M:%S", nticks: 8 }, height: 300,
       }),
     };
   }
@@ -168,9 +168,10 @@
     }));
     return {
       data, layout: axes({
-        barmode: "stack", height: 170, xaxis: { title: { text: "seconds a result" } },
-        yaxis: { showticklabels: false }, legend: { orientation: "h", y: 1.5, x: 0, traceorder: "normal" },
-        margin: { l: 8, r: 12, t: 50, b: 40 },
+        barmode: "stack", bargap: 0.1, height: 190, xaxis: { title: { text: "seconds a result" } },
+        yaxis: { showticklabels: false },
+        legend: { orientation: "h", y: 1.04, yanchor: "bottom", x: 0, traceorder: "normal" },
+        margin: { l: 14, r: 14, t: 64, b: 44 },
       }),
     };
   }
@@ -212,7 +213,7 @@
     return {
       data, layout: axes({
         barmode: "overlay", height: Math.max(240, 90 + 46 * rows.length),
-        xaxis: { type: "date", range: [iso(t.at - t.seconds).getTime(), iso(t.at).getTime()] },
+        xaxis: { type: "date", tickformat: "%H:%M:%S", nticks: 8, range: [iso(t.at - t.seconds).getTime(), iso(t.at).getTime()] },
         yaxis: { tickvals: rows.map((_, i) => i), ticktext: rows, range: [-0.6, rows.length - 0.3] },
         margin: { l: 90, r: 12, t: 30, b: 36 },
       }),
@@ -314,7 +315,7 @@
             h("Td", {}, t.name), h("Td", { className: "num" }, String(t.queries)), h("Td", { className: "num" }, String(t.running_tasks)),
             h("Td", { className: "num wide" }, String(t.waiting_tasks)), h("Td", { className: "num" }, count(t.rows_per_second)),
             h("Td", { className: "num" }, percent(t.met)), h("Td", { className: "num" }, cap || "–"),
-            h("Td", {}, h("Button", { "data-cap": t.name, "data-now": cap }, "Change")));
+            h("Td", { className: "num" }, h("Button", { "data-cap": t.name, "data-now": cap }, cap ? "Change cap" : "Set cap")));
         }), "tenants");
       const notices = o.notices.length ? [h("H2", {}, "Notices"), h("Ul", { className: "notices" }, o.notices.map((n) => h("Li", {}, n)))] : [];
       return [cards, h("H2", {}, "Queries"), queries, h("H2", {}, "Tenants"), tenants, ...notices];
