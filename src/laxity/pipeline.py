@@ -73,6 +73,14 @@ class Pipeline:
             except PipelineError as error:
                 raise PipelineError(f"{where}: {error}") from None
 
+    def check_tenants(self, names: Iterable[str]) -> None:
+        known = sorted({query.tenant for query in self.queries})
+        for name in names:
+            if name not in known:
+                raise PipelineError(
+                    f"tenants: {self.path} has no tenant {name!r}; it has {', '.join(known)}"
+                )
+
 
 def query(
     bare: object = None,

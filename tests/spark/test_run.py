@@ -165,6 +165,20 @@ def _batches(folder: Path) -> set[int]:
 
 
 @pytest.mark.spark
+def test_a_signal_while_spark_starts_is_heard(start: Callable[..., Run]) -> None:
+    run = start()
+    run.wait_for(lambda: "starting Spark" in run.text())
+    run.wait_for(lambda: _children(run.process.pid))  # the JVM, about to start
+    os.killpg(run.process.pid, signal.SIGTERM)
+    assert run.process.wait(60) == 0
+    assert "SIGTERM: stopping" in run.text()
+
+
+def _children(pid: int) -> str:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
+
+
+@pytest.mark.spark
 @pytest.mark.slow
 def test_giving_up_is_the_exit_code(start: Callable[..., Run]) -> None:
     run = start("--max-restarts", "1", "--no-server")
@@ -189,12 +203,14 @@ def test_giving_up_is_the_exit_code(start: Callable[..., Run]) -> None:
             "typo.toml: [session] has no key 'mster'; it has",
         ),
         (["--conf", "foo"], "--conf takes KEY=VALUE"),
+        (["--settings", "cap.toml"], "{folder}/pipeline.py has no tenant 'add'; it has ads, bulk"),
     ],
 )
 def test_bad_input_is_one_line_before_spark_starts(
     start: Callable[..., Run], folder: Path, flags: list[str], message: str
 ) -> None:
     (folder / "typo.toml").write_text('[session]\nmster = "local[2]"\n')
+    (folder / "cap.toml").write_text("[tenants.add]\ncap = 1\n")
     run = start(*(flag.replace("{folder}", str(folder)) for flag in flags))
     assert run.process.wait(60) == 2
     assert run.text().startswith("error: ")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from enum import IntEnum
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from laxity.clock import SystemClock
@@ -18,6 +15,7 @@ from laxity.spark.outlets import open_outlets
 from laxity.spark.run_session import start_session
 from laxity.spark.run_settings import RunSettings
 from laxity.spark.service import SparkService
+from laxity.spark.stopping import Stopping, sparing_the_jvm
 from laxity.spark.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -39,30 +37,6 @@ class ExitCode(IntEnum):
     SPARK_DIED = 3
 
 
-class Stopping:
-    """SIGTERM and SIGINT end a run; the second one does not wait for batches."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.hurry = threading.Event()
-        self.signal = ""
-
-    @contextmanager
-    def on_signals(self) -> Iterator[Stopping]:
-        before = {s: signal.signal(s, self._handle) for s in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield self
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked.is_set():
-            self.hurry.set()
-        self.signal = signal.Signals(number).name
-        self.asked.set()
-
-
 def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], Any]) -> ExitCode:
     """Run a pipeline until it is stopped or done. `busy(text)` shows that something takes long."""
     pipeline = load_pipeline(file)
@@ -70,14 +44,15 @@ def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], An
     # no place to look for a misspelt name.
     policy = load_policy(settings.policy)
     pipeline.check_names(settings.targets, "targets")
+    pipeline.check_tenants(settings.caps)
     stopping = Stopping()
     with ExitStack() as stack:
+        stack.enter_context(stopping.on_signals())
         outlets = stack.enter_context(open_outlets(settings))
-        with busy("starting Spark"), _sparing_the_jvm():
+        with busy("starting Spark"), sparing_the_jvm():
             spark = start_session(pipeline.path.stem, settings)
         stack.callback(_stop_session, spark)
-        # Only now: PySpark sets a handler of its own when a session starts.
-        stack.enter_context(stopping.on_signals())
+        stopping.listen()
         import laxity
 
         handle = laxity.attach(spark, policy, **settings.options)
@@ -95,25 +70,13 @@ def run(file: Path, settings: RunSettings, *, say: Say, busy: Callable[[str], An
             targets=settings.targets,
             say=say,
         )
-        stack.callback(_stop_queries, supervisor, settings, stopping, say)
+        stack.callback(_stop_queries, supervisor, settings, stopping, spark)
         with busy(f"starting {len(pipeline.queries)} queries"):
-            supervisor.start()
+            supervisor.start(unless=stopping.asked)
         for line in outlets.open_to(SparkService(handle, supervisor.supervised)):
             say(line)
         say(f"running {len(pipeline.queries)} queries of {file.name}; Ctrl-C stops")
         return _watch(supervisor, handle, stopping, say)
-
-
-@contextmanager
-def _sparing_the_jvm() -> Iterator[None]:
-    """Service managers and shells signal a whole group. A JVM started while SIGTERM is ignored
-    goes on ignoring it, so that it lives until its queries have been stopped; it ends with us in
-    any case."""
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _watch(supervisor: Supervisor, handle: Laxity, stopping: Stopping, say: Say) -> ExitCode:
@@ -133,13 +96,14 @@ def _watch(supervisor: Supervisor, handle: Laxity, stopping: Stopping, say: Say)
 
 
 def _stop_queries(
-    supervisor: Supervisor, settings: RunSettings, stopping: Stopping, say: Say
+    supervisor: Supervisor, settings: RunSettings, stopping: Stopping, spark: Any
 ) -> None:
+    # What a batch complains of while it is cut short is no news.
+    with suppress(Exception):
+        spark.sparkContext.setLogLevel("OFF")
     supervisor.stop(settings.grace, stopping.hurry)
 
 
 def _stop_session(spark: Any) -> None:
-    try:
+    with suppress(Exception):  # it is gone already
         spark.stop()
-    except Exception:  # it is gone already
-        return

@@ -70,9 +70,11 @@ class Supervisor:
 
     # Running.
 
-    def start(self) -> None:
+    def start(self, unless: threading.Event | None = None) -> None:
         """Start them all. What cannot even be built is the pipeline's fault, and said at once."""
         for watched in self._watched.values():
+            if unless is not None and unless.is_set():
+                return
             try:
                 self._launch(watched)
             except LaxityError:
