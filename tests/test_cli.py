@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -66,6 +67,21 @@ def test_examples_are_shown_and_none_is_left_over() -> None:
     shown = run("run", "--help")
     assert "$ laxity run pipeline.py" in shown
     assert "Exit codes: 0 stopped by a signal" in shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("laxity doc", "doctor"), ("laxity run --policy ll", "llf")]
+)
+def test_the_shell_completes(typed: str, offered: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    shown = subprocess.run(
+        [Path(sys.executable).with_name("laxity")],
+        env={**os.environ, **words, "_LAXITY_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert offered in shown.stdout.split()
 
 
 def test_an_error_keeps_its_brackets(

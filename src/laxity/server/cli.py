@@ -31,11 +31,21 @@ def register(app: typer.Typer) -> None:
     app.command()(dashboard)
 
 
+def _columns(incomplete: str) -> list[str]:
+    from laxity.server.terminal import COLUMNS
+
+    return [column.name for column in COLUMNS if column.name.startswith(incomplete)]
+
+
 def top(
     address: Address = DEFAULT,
     token_file: TokenFile = None,
     sort: Annotated[
-        str, typer.Option(help="name, tenant, state, target, p50, p99, met, laxity or rows.")
+        str,
+        typer.Option(
+            help="name, tenant, state, target, p50, p99, met, laxity or rows.",
+            autocompletion=_columns,
+        ),
     ] = "target",
     filter: Annotated[  # noqa: A002  # the flag's name
         str, typer.Option(help="Only queries whose name, tenant or state contains this.")

@@ -18,6 +18,12 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
+def _policies(incomplete: str) -> list[str]:
+    from laxity.plugins import policy_names
+
+    return [name for name in policy_names() if name.startswith(incomplete)]
+
+
 def run(
     file: Annotated[
         Path, typer.Argument(help="A Python file with @laxity.query functions.", metavar="FILE.py")
@@ -33,7 +39,10 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The application's name.")] = None,
     policy: Annotated[
-        str | None, typer.Option(help="llf, edf, sjf, fifo, token, or one of a plug-in.")
+        str | None,
+        typer.Option(
+            help="llf, edf, sjf, fifo, token, or one of a plug-in.", autocompletion=_policies
+        ),
     ] = None,
     conf: Annotated[
         list[str] | None,
@@ -152,4 +161,6 @@ def doctor(
     """
     from laxity.spark.doctor import examine, show
 
-    raise typer.Exit(show(examine(checkpoints, address, quick=quick), as_json=json))
+    with Console(stderr=True).status("looking; Spark takes some seconds to start …"):
+        findings = examine(checkpoints, address, quick=quick)
+    raise typer.Exit(show(findings, as_json=json))

@@ -28,7 +28,7 @@ def start_session(name: str, settings: RunSettings) -> Any:
     builder = SparkSession.builder.appName(settings.name or name)
     if settings.master is not None:
         builder = builder.master(settings.master)
-    for key, value in _conf(settings, os.environ).items():
+    for key, value in session_conf(settings, os.environ).items():
         builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
@@ -42,7 +42,7 @@ def start_session(name: str, settings: RunSettings) -> Any:
     return spark
 
 
-def _conf(settings: RunSettings, environment: Mapping[str, str]) -> dict[str, str]:
+def session_conf(settings: RunSettings, environment: Mapping[str, str]) -> dict[str, str]:
     conf = {
         "spark.ui.showConsoleProgress": "false",
         # A query that does not stop must not keep the others from stopping.
