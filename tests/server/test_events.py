@@ -95,6 +95,16 @@ def test_failure_restart_recovery(story: Story) -> None:
     assert story.kinds() == [Kind.RESTARTED, Kind.RECOVERED]
 
 
+def test_giving_up_is_told(story: Story) -> None:
+    story.query.state, story.query.error = "restarting", "ValueError: no"
+    assert story.kinds() == [Kind.FAILED]
+    story.query.state = "failed"
+    (event,) = story.after()
+    assert event.message == "alerts is given up: ValueError: no"
+    assert event.details["given_up"]
+    assert story.kinds() == []
+
+
 def test_a_query_that_goes_has_stopped(story: Story) -> None:
     del story.service.queries["alerts"]
     assert story.kinds() == [Kind.STOPPED]

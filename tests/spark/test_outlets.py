@@ -84,7 +84,8 @@ def test_sparks_log_is_set_from_the_start() -> None:
     options = session_conf(mine, {})[OPTIONS]
     assert options.startswith("-Xss4m ")
     assert "log4j2.properties" in options
-    assert "-Dlaxity.log=WARN" in options
+    assert "-Dlaxity.log=warn -Dlaxity.failures=warn" in options
+    assert "-Dlaxity.failures=off" in session_conf(ANYWHERE, {})[OPTIONS]
 
 
 def test_log_settings_of_the_user_are_left_alone(tmp_path: Path) -> None:

@@ -185,6 +185,8 @@ def test_giving_up_is_the_exit_code(start: Callable[..., Run]) -> None:
     run.wait_for(lambda: "shaky failed 2 times in a row and is given up" in run.text())
     run.process.send_signal(signal.SIGINT)
     assert run.process.wait(60) == 1
+    assert "given up: ValueError: not mended yet\n" in run.text()
+    assert "\tat org.apache.spark" not in run.text(), "Spark's traces bury what is said"
 
 
 @pytest.mark.parametrize(

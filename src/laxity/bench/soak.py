@@ -1,12 +1,15 @@
 """Does memory stay flat? `laxity run` on its own example, scraped every second, for long.
 
-Prints the resident memory of the Python process and of the driver's JVM: the median of the second
-quarter of the run (the first is warming up) beside that of the last.
+Prints three sizes, those of the second quarter of the time (the first is warming up) beside those
+of the last: what the Python process and the JVM keep resident, as medians, and the least that the
+JVM's heap held after a collection. The heap is resident as a whole from the start, or its growth
+into the memory it was given would look like a leak.
 """
 
 from __future__ import annotations
 
 import json as jsonlib
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -27,17 +30,23 @@ def run(*, minutes: float, every: float, json: Path | None) -> None:
         if every:
             _spread(folder / "pipeline.py", every)
         samples = _soak(folder, minutes * 60.0, console)
+        live = _after_collections(folder / "gc.log")
     table = Table(box=None, pad_edge=False)
-    for column in ("process", "second quarter", "last quarter", "growth"):
-        table.add_column(column, justify="left" if column == "process" else "right")
-    found = {}
-    for name in ("python", "jvm"):
-        values = [sample[name] for sample in samples]
-        quarter = max(1, len(values) // 4)
-        early, late = median(values[quarter : 2 * quarter]), median(values[-quarter:])
-        found[name] = {"early": early, "late": late}
-        growth = f"{late / early - 1:+.1%}"
-        table.add_row(name, f"{early / 2**20:.0f} MB", f"{late / 2**20:.0f} MB", growth)
+    for column in ("memory", "second quarter", "last quarter", "growth"):
+        table.add_column(column, justify="left" if column == "memory" else "right")
+    found: dict[str, dict[str, float]] = {}
+    for name, typical, sizes in (
+        ("Python, resident", median, [(s["at"], s["python"]) for s in samples]),
+        ("JVM, resident", median, [(s["at"], s["jvm"]) for s in samples]),
+        ("JVM, heap after collections", min, live),
+    ):
+        early, late = _quarters(sizes, minutes * 60.0)
+        if not early or not late:
+            continue
+        before, after = typical(early), typical(late)
+        found[name] = {"second quarter": before, "last quarter": after}
+        growth = f"{after / before - 1:+.1%}"
+        table.add_row(name, f"{before / 2**20:.0f} MB", f"{after / 2**20:.0f} MB", growth)
     console.print(table)
     last = samples[-1]
     console.print(
@@ -45,7 +54,7 @@ def run(*, minutes: float, every: float, json: Path | None) -> None:
         f"{last['results']:.0f} results"
     )
     if json is not None:
-        numbers = {"minutes": minutes, "every": every, **found, "samples": samples}
+        numbers = {"minutes": minutes, "every": every, "sizes": found, "samples": samples}
         json.write_text(jsonlib.dumps(numbers))
 
 
@@ -57,7 +66,9 @@ def _spread(pipeline: Path, every: float) -> None:
 
 def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, float]]:
     samples: list[dict[str, float]] = []
-    conf = ("spark.driver.memory=1g",)
+    log = f"-Xlog:gc:file={folder}/gc.log:uptime"
+    java = f"-Xms1g -XX:+AlwaysPreTouch -XX:G1PeriodicGCInterval=60000 {log}"
+    conf = ("spark.driver.memory=1g", f"spark.driver.extraJavaOptions={java}")
     with (
         Running(folder / "pipeline.py", folder, conf=conf) as running,
         console.status("soaking …"),
@@ -74,6 +85,17 @@ def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, floa
             )
             time.sleep(1.0)
     return samples
+
+
+def _quarters(sizes: list[tuple[float, float]], seconds: float) -> tuple[list[float], list[float]]:
+    early = [size for at, size in sizes if seconds / 4 <= at < seconds / 2]
+    return early, [size for at, size in sizes if at >= seconds * 3 / 4]
+
+
+def _after_collections(log: Path) -> list[tuple[float, float]]:
+    """(seconds, bytes) from the JVM's own log: `[61.2s] GC(9) Pause … 300M->120M(1024M) 8ms`."""
+    found = re.findall(r"^\[([\d.]+)s\].* \d+M->(\d+)M\(", log.read_text(), re.MULTILINE)
+    return [(float(at), float(megabytes) * 2**20) for at, megabytes in found]
 
 
 def _look(running: Running) -> dict[str, float]:

@@ -101,6 +101,15 @@ class Detector:
                 f"{query.name} failed: {first_line(query.error)}",
                 error=first_line(query.error),
             )
+        elif query.state == "failed" and before.state == "restarting":
+            yield self._event(
+                at,
+                Kind.FAILED,
+                query,
+                f"{query.name} is given up: {first_line(query.error)}",
+                error=first_line(query.error),
+                given_up=True,
+            )
         elif query.state == "stopped" and before.state not in ("stopped", "failed"):
             yield self._event(at, Kind.STOPPED, query, f"{query.name} has stopped")
         yield from self._misses(at, known, query)

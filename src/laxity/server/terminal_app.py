@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import ClassVar
 
 from textual import work
@@ -13,6 +14,9 @@ from laxity.core.errors import LaxityError
 from laxity.server.service import Service
 from laxity.server.terminal import COLUMNS, Column, arrange, cell, headline
 from laxity.server.views import Overview
+
+NOTE_SECONDS = 6.0
+"""A refusal is there long enough to be read."""
 
 
 class Top(App[None]):
@@ -42,6 +46,7 @@ class Top(App[None]):
         self._reverse = False
         self._period = period
         self._seen: Overview | None = None
+        self._noted = 0.0
         self._rows: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -76,11 +81,13 @@ class Top(App[None]):
         self.call_from_thread(self._show, overview)
 
     def _tell(self, text: str) -> None:
+        self._noted = monotonic()
         self.query_one("#note", Static).update(text)
 
     def _show(self, overview: Overview) -> None:
         self._seen = overview
-        self._tell("")
+        if monotonic() - self._noted > NOTE_SECONDS:
+            self.query_one("#note", Static).update("")
         self._draw()
 
     def _draw(self) -> None:

@@ -37,7 +37,7 @@ class Outlets:
             from laxity.server.serving import Server
 
             server = Server(service, self._door, period=self._period, sinks=self._sinks).start()
-            self._stops = [server.stop]
+            self._stops = [server.watch.look, server.stop]  # a last look, or the end is not told
             page = server.url if server.access.given else server.private_url
             return [f"dashboard   {page}", f"metrics     {server.url}/metrics"]
         if self._sinks:
@@ -45,7 +45,7 @@ class Outlets:
 
             watch = Watch(service, period=self._period, sinks=self._sinks)
             watch.start()
-            self._stops = [watch.stop]
+            self._stops = [watch.look, watch.stop]
         return []
 
     def close(self) -> None:

@@ -54,7 +54,10 @@ def session_conf(settings: RunSettings, environment: Mapping[str, str]) -> dict[
     options = conf.get(_JAVA_OPTIONS, "")
     if "log4j" not in options and not _has_own_log_settings(environment):
         file = resources.files("laxity.spark").joinpath("log4j2.properties")
-        quiet = f'"-Dlog4j2.configurationFile={file}" -Dlaxity.log={settings.spark_log}'
+        level = settings.spark_log.lower()
+        failures = "off" if level in ("error", "fatal", "off") else level
+        quiet = f"-Dlaxity.log={level} -Dlaxity.failures={failures}"
+        quiet = f'"-Dlog4j2.configurationFile={file}" {quiet}'
         conf[_JAVA_OPTIONS] = f"{options} {quiet}".strip()
     return conf
 

@@ -139,7 +139,8 @@ class Supervisor:
         name = watched.spec.name
         if self._backoff.gives_up(watched.failures):
             watched.outcome, watched.restart_at = "failed", None
-            self._say(f"{name} failed {watched.failures} times in a row and is given up: {error}")
+            times = f"{watched.failures} times in a row"
+            self._say(f"{name} failed {times} and is given up: {watched.error}")
             return
         pause = self._backoff.pause(watched.failures)
         watched.restart_at = now + pause
