@@ -71,6 +71,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("laxity bench soak", "an hour"),
         ("laxity bench soak --minutes 10 --every 20", "ten minutes, beside other work"),
     ),
+    "bench standard": (
+        ("laxity bench standard", "FIFO, hand-tuned FAIR and Laxity, three rounds each"),
+        ("laxity bench standard --modes fifo,laxity --rounds 1 --seconds 30", "a short one"),
+    ),
+    "bench density": (("laxity bench density --rounds 1", "a quick search"),),
     "bench fleet": (("laxity bench fleet", "cost of a report, time of a plan"),),
     "host": (
         ("laxity host --engine spark --target alerts=800ms", "until Ctrl-C"),
@@ -126,11 +131,7 @@ def commands(app: Typer, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Com
 
 
 def examples(name: str) -> tuple[tuple[str, str], ...]:
-    if name in EXAMPLES:
-        return EXAMPLES[name]
-    if name.startswith("bench "):  # the contests, one for each mix
-        return ((f"laxity {name} --modes fifo,laxity --rounds 1", "a short one"),)
-    return ()
+    return EXAMPLES.get(name) or ((f"laxity {name}", "with the defaults above"),)
 
 
 def _epilog(name: str) -> str:

@@ -137,6 +137,22 @@ def test_everybody_gets_the_same_bytes(service: ScriptedService) -> None:
     assert service.calls - before == 1, "the detail; the overview was there from the start"
 
 
+@pytest.mark.parametrize("path", ["timeline?seconds=30", "events?limit=200", "queries/alerts"])
+def test_what_dashboards_poll_is_made_once(service: ScriptedService, path: str) -> None:
+    """And only the first who asks wakes the framework; the next ones get what lies ready."""
+    with Server(service, "127.0.0.1:0", token=TOKEN, dashboard=False, period=60.0) as server:
+        assert server.watch.ready(path) is None
+        first = Client(server.url).get(f"/api/v1/{path}")
+        page = server.watch.ready(path)
+        assert page is not None
+        assert page.body == first.body == Client(server.url).get(f"/api/v1/{path}").body
+
+
+def test_a_query_string_is_not_part_of_a_name(server: Server, client: Client) -> None:
+    assert client.get("/api/v1/queries/alerts?limit=200").json()["query"]["name"] == "alerts"
+    assert client.get("/api/v1/events?limit=1&since=0").json()["events"]
+
+
 def test_pages_are_packed_and_tagged(client: Client) -> None:
     packed = client.get("/api/v1/overview", accept_encoding="gzip")
     assert packed.headers["content-encoding"] == "gzip"

@@ -23,7 +23,7 @@ from laxity.server import events, views
 from laxity.server.docs_page import render
 from laxity.server.metrics import CONTENT_TYPE
 from laxity.server.service import NotFoundError, RefusedError, UnavailableError
-from laxity.server.snapshots import Page, as_json
+from laxity.server.snapshots import Page
 from laxity.server.watch import Watch
 
 log = logging.getLogger("laxity")
@@ -180,8 +180,7 @@ def _reading(watch: Watch) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
         """Misses, overloads, failures, recoveries and changes, oldest first."""
-        body = as_json({"events": watch.events.since(since, limit)})
-        return Response(body, media_type="application/json")
+        return json_page(watch.events_page(since, limit))
 
     @router.get(
         "/metrics",

@@ -132,13 +132,18 @@ def _query_view() -> html.Section:
             ),
             html.Div(id="query-numbers", className="numbers"),
             html.H2("Latency against the target"),
-            dcc.Graph(id="latency", config=_GRAPH, className="chart"),
+            dcc.Graph(id="latency", config=_GRAPH, className="chart", style={"height": "300px"}),
             html.Div(
                 [
                     html.Div(
                         [
                             html.H2("Where the time of missed results went"),
-                            dcc.Graph(id="phases", config=_GRAPH, className="chart low"),
+                            dcc.Graph(
+                                id="phases",
+                                config=_GRAPH,
+                                className="chart low",
+                                style={"height": "190px"},
+                            ),
                             html.Div(id="behind"),
                         ]
                     ),

@@ -28,6 +28,9 @@ _OPEN = ("/healthz",)
 _DATA = ("/api", "/metrics")
 """Paths below these show or change something; all others are the dashboard's own files."""
 
+_PAGES = "/api/v1/"
+_WITH_QUERY = ("timeline", "events")
+
 _TAKING = {("PATCH", "/api/v1/queries"), ("PUT", "/api/v1/tenants")}
 
 _HARDENING = [
@@ -66,7 +69,7 @@ class Front:
             await _refuse(send, refusal)
             return
         if reading and data:
-            page = self._ready(path)
+            page = self._ready(path, scope["query_string"])
             if page is not None:
                 await _send_page(scope, send, page, _content_type(path))
                 return
@@ -96,15 +99,17 @@ class Front:
             return Refusal(415, "send JSON: 'Content-Type: application/json'")
         return None
 
-    def _ready(self, path: str) -> Page | None:
-        """Pages that are made ahead, or were made in this period already."""
-        if path == "/api/v1/overview":
-            return self._watch.overview_page()
+    def _ready(self, path: str, query: bytes) -> Page | None:
+        """Pages that are made ahead, or were made in this period already. An address that is
+        written in another way than the dashboard writes it takes the long way."""
         if path == "/metrics":
             return self._watch.pages.fresh("metrics")
-        if path.startswith("/api/v1/queries/"):
-            name = path[len("/api/v1/queries/") :]
-            return self._watch.pages.fresh("query " + json.dumps(name))
+        if path.startswith(_PAGES):
+            asked = path[len(_PAGES) :]
+            if not query:
+                return self._watch.ready(asked)
+            if asked in _WITH_QUERY:
+                return self._watch.ready(f"{asked}?{query.decode('latin-1')}")
         return None
 
     def _hardened(self, send: Send) -> Send:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any
 
 
@@ -189,10 +190,16 @@ def plain(value: Any) -> Any:
         return round(value, 6) if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int)):
         return value
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v) for v in value]
     if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {name: plain(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """A timeline has thousands of bars: what a class looks like is asked once."""
+    return tuple(field.name for field in fields(kind))

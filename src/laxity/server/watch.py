@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Iterable
@@ -38,6 +37,8 @@ class Watch:
         # A page lives a little shorter than the time between two looks, so that a client that
         # polls once a period never gets the same one twice for a hair's breadth.
         self.pages = Pages(self._clock, 0.9 * period)
+        # What takes more work lives as long as a dashboard waits between two looks.
+        self.heavy = Pages(self._clock, 1.9 * period)
         self._sinks = list(sinks)
         self._detector = Detector()
         self._telling = threading.Lock()
@@ -95,12 +96,22 @@ class Watch:
         return self.pages.get("metrics", lambda: exposition(self.overview()))
 
     def detail_page(self, name: str) -> Page:
-        key = _query_key(name)
-        return self.pages.get(key, lambda: as_json(self.service.detail(name)))
+        return self.heavy.get(f"queries/{name}", lambda: as_json(self.service.detail(name)))
 
     def timeline_page(self, seconds: float) -> Page:
-        key = f"timeline {seconds:g}"
-        return self.pages.get(key, lambda: as_json(self.service.timeline(seconds)))
+        key = f"timeline?seconds={seconds:g}"
+        return self.heavy.get(key, lambda: as_json(self.service.timeline(seconds)))
+
+    def events_page(self, since: int, limit: int) -> Page:
+        key = f"events?since={since}&limit={limit}" if since else f"events?limit={limit}"
+        return self.pages.get(key, lambda: as_json({"events": self.events.since(since, limit)}))
+
+    def ready(self, asked: str) -> Page | None:
+        """A page below /api/v1 that needs no making, by what its address says after that: what
+        every client but one a period gets."""
+        if asked == OVERVIEW:
+            return self.overview_page()
+        return self.heavy.fresh(asked) or self.pages.fresh(asked)
 
     def changed(self, query: str, tenant: str, message: str, **details: object) -> None:
         """Note a change, and let everybody see it at once."""
@@ -110,8 +121,5 @@ class Watch:
             for sink in self._sinks:
                 sink.send(event)
         self.pages.forget()
+        self.heavy.forget()
         self.look()
-
-
-def _query_key(name: str) -> str:
-    return "query " + json.dumps(name)

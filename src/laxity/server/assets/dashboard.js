@@ -161,9 +161,10 @@
     const missed = detail.misses.missed > 0;
     const phases = missed ? detail.misses.phases : detail.phases;
     const label = missed ? "missed" : "all results";
+    const total = Object.values(phases).reduce((sum, v) => sum + v, 0);
     const data = Object.entries(phases).filter(([, v]) => v > 0.0005).map(([phase, v]) => ({
       x: [v], y: [label], name: phase, type: "bar", orientation: "h", marker: { color: COLOURS[phase] || "#999" },
-      text: [duration(v)], textposition: "inside", insidetextanchor: "middle",
+      text: [v > 0.1 * total ? duration(v) : ""], textposition: "inside", insidetextanchor: "middle", textangle: 0,
       hovertemplate: phase + ": " + duration(v) + "<extra></extra>",
     }));
     return {
@@ -305,7 +306,7 @@
           h("Td", {}, metBar(q)), h("Td", { className: "num wide" }, duration(q.laxity)),
           h("Td", { className: "num wide" }, count(q.rows_per_second)),
           h("Td", { className: "num wide" }, count(q.rows_per_batch) + (q.limit ? " ≤ " + count(q.limit) : "")),
-          h("Td", { className: "wide" }, worst(q.behind, 2).map(([who, v]) => who + " " + duration(v)).join(", ") || "–"),
+          h("Td", { className: "wide behind" }, worst(q.behind, 2).map(([who, v]) => who + " " + duration(v)).join(", ") || "–"),
           h("Td", { className: "wide" }, trend(q)))), "queries");
       const tenants = table(
         [["tenant"], ["queries", "num"], ["tasks", "num"], ["waiting", "num wide"], ["rows/s", "num"], ["in time", "num"], ["cap", "num"], [""]],
