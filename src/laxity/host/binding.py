@@ -85,6 +85,6 @@ class Binding:
             priorities = policy.priorities(View(deployment, engine.metrics, policy.level))
             if policy.level is Level.LOGICAL:
                 priorities = transform(priorities, deployment)
-            by_id = {op.id: op for op in deployment.physical}
-            ranked += [(by_id[op], p) for op, p in priorities.items() if op in by_id]
+            physical = deployment.physical_by_id
+            ranked += [(physical[op], p) for op, p in priorities.items() if op in physical]
         return ranked

@@ -77,26 +77,16 @@ def _down_the_path(
     over replicas.
     """
     done: dict[str, float] = {}
-    visiting: set[str] = set()
-
-    def value(entity: str) -> float | None:
-        if entity in done:
-            return done[entity]
-        if entity not in own or entity not in weight or entity in visiting:
-            return None  # unknown, or a feedback edge
-        visiting.add(entity)
+    for entity in deployment.downstream_first:
+        if entity not in own or entity not in weight:
+            continue
         total, reached = 0.0, False
         for replicas in deployment.downstream.get(entity, ()):
-            below = [v for v in map(value, replicas) if v is not None]
+            below = [done[replica] for replica in replicas if replica in done]
             if below:
                 total += sum(below) / len(below)
                 reached = True
-        visiting.discard(entity)
         done[entity] = step(own[entity], weight[entity], total if reached else -1.0)
-        return done[entity]
-
-    for entity in own:
-        value(entity)
     return done
 
 
@@ -129,24 +119,12 @@ def _queue_wait(inputs: Inputs) -> Values:
 def _head_age(inputs: Inputs) -> Values:
     """The waits from the ingress to here add up; of several ways in, the slowest counts."""
     wait = inputs.now["queue_wait"]
-    upstream: dict[str, list[str]] = {}
-    for entity, destinations in inputs.deployment.downstream.items():
-        for replicas in destinations:
-            for replica in replicas:
-                upstream.setdefault(replica, []).append(entity)
-    done: dict[str, float] = {}
-    visiting: set[str] = set()
-
-    def age(entity: str) -> float:
-        if entity in done or entity in visiting:
-            return done.get(entity, 0.0)
-        visiting.add(entity)
-        before = max((age(up) for up in upstream.get(entity, ())), default=0.0)
-        visiting.discard(entity)
-        done[entity] = wait.get(entity, 0.0) + before
-        return done[entity]
-
-    return {entity: age(entity) for entity in wait}
+    upstream = inputs.deployment.upstream
+    age: dict[str, float] = {}
+    for entity in reversed(inputs.deployment.downstream_first):
+        before = max((age.get(above, 0.0) for above in upstream.get(entity, ())), default=0.0)
+        age[entity] = wait.get(entity, 0.0) + before
+    return {entity: age.get(entity, wait[entity]) for entity in wait}
 
 
 def _latency(inputs: Inputs) -> Values:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 
 def entity_id(engine: str, query: str, operator: str) -> str:
@@ -24,6 +25,9 @@ class Thread:
     tid: int
     started: int
     name: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        return self.tid  # enough to tell threads of one moment apart, and hashed a lot
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,35 @@ class Deployment:
             replicas = (tuple(op.id for op in self.physical_of.get(d, ())) for d in outside)
             found[physical.id] = tuple(group for group in replicas if group)
         return found
+
+    @cached_property
+    def physical_by_id(self) -> Mapping[str, PhysicalOperator]:
+        return {op.id: op for op in self.physical}
+
+    @cached_property
+    def downstream_first(self) -> tuple[str, ...]:
+        """Every id after those its output goes to; an edge that closes a cycle is overlooked."""
+        order: list[str] = []
+        entered: set[str] = set()
+        work = [(operator, False) for operator in reversed(self.downstream)]
+        while work:
+            here, all_below_are_done = work.pop()
+            if all_below_are_done:
+                order.append(here)
+            elif here not in entered:
+                entered.add(here)
+                work.append((here, True))
+                below = chain.from_iterable(self.downstream.get(here, ()))
+                work += ((operator, False) for operator in below)
+        return tuple(order)
+
+    @cached_property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for above, destinations in self.downstream.items():
+            for below in chain.from_iterable(destinations):
+                found.setdefault(below, []).append(above)
+        return {operator: tuple(above) for operator, above in found.items()}
 
     @cached_property
     def query_of(self) -> Mapping[str, str]:

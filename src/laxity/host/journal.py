@@ -14,7 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ class Entry:
     @property
     def thread(self) -> Thread:
         return Thread(self.pid, self.tid, self.started)
+
+    def line(self) -> bytes:
+        return _line({name: getattr(self, name) for name in self.__slots__})
 
     @property
     def key(self) -> tuple[str, str, int, int, int, str]:
@@ -115,7 +118,7 @@ class Journal:
             if self._file is None:
                 self._open_anew(())
             assert self._file is not None
-            os.write(self._file, _line(asdict(entry)))
+            os.write(self._file, entry.line())
             self._lines += 1
         self._entries[entry.key] = entry
 
@@ -305,7 +308,7 @@ class Journal:
         os.write(opened, _line({"boot": procfs.boot_id(), "pid": os.getpid()}))
         self._lines = 0
         for entry in entries:
-            os.write(opened, _line(asdict(entry)))
+            os.write(opened, entry.line())
             self._lines += 1
         os.replace(fresh, self._path)
         if self._file is not None:

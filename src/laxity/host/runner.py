@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import threading
 import time
@@ -26,6 +27,9 @@ from laxity.host.translators.api import Tools
 
 OWN_NICE = -10
 """Of a process that does nothing but schedule: on a full machine it must still come to decide."""
+
+_STATUS_EVERY = 0.9
+"""Seconds, just below the usual period; shorter ones do not write the status file more often."""
 
 BindingMaker = Callable[[Kernel, Journal, Notices], list[Binding]]
 
@@ -50,6 +54,7 @@ class HostRunner:
         self._thread: threading.Thread | None = None
         self._began = time.monotonic()
         self._passes = 0
+        self._told_at = -math.inf
 
     def __enter__(self) -> HostRunner:
         real = LinuxKernel()
@@ -109,7 +114,8 @@ class HostRunner:
 
     def _after_step(self, step: Step) -> None:
         self._passes += 1
-        if self.dry_run is None:
+        if self.dry_run is None and step.at >= self._told_at + _STATUS_EVERY:
+            self._told_at = step.at
             fresh = self._status_path.with_suffix(".new")
             fresh.write_text(json.dumps(self._status(step)))
             os.replace(fresh, self._status_path)
@@ -145,7 +151,7 @@ class HostRunner:
                 }
                 for name, snapshot in step.snapshots.items()
             ],
-            "last_changes": [[c.what, c.value] for c in step.changes[:200]],
+            "last_changes": [[c.what, c.value] for c in step.changes[:50]],
         }
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
 
 from laxity.core.durations import Duration, parse_target
 from laxity.host import procfs
-from laxity.host.entities import Deployment
+from laxity.host.entities import Deployment, Thread
 from laxity.host.metrics import Snapshot, Values
 
 COMMON_METRICS = frozenset({"cpu_seconds", "target"})
@@ -51,7 +51,12 @@ class Targets:
         return None
 
 
-def common_metrics(deployment: Deployment, wanted: frozenset[str]) -> dict[str, Values]:
+CpuClock = Callable[[Thread], float | None]
+
+
+def common_metrics(
+    deployment: Deployment, wanted: frozenset[str], cpu: CpuClock = procfs.cpu_seconds
+) -> dict[str, Values]:
     found: dict[str, Values] = {}
     if "target" in wanted:
         targets = {q.name: q.target for q in deployment.queries if q.target is not None}
@@ -59,16 +64,16 @@ def common_metrics(deployment: Deployment, wanted: frozenset[str]) -> dict[str, 
             op: targets[query] for op, query in deployment.query_of.items() if query in targets
         }
     if "cpu_seconds" in wanted:
-        found["cpu_seconds"] = _cpu_seconds(deployment)
+        found["cpu_seconds"] = _cpu_seconds(deployment, cpu)
     return found
 
 
-def _cpu_seconds(deployment: Deployment) -> Values:
+def _cpu_seconds(deployment: Deployment, cpu: CpuClock) -> Values:
     """A logical operator has the time of its replicas; of fused ones the first has it all, since
     nobody outside can tell them apart."""
     seconds: dict[str, float] = {op.id: 0.0 for op in deployment.logical}
     for physical in deployment.physical:
-        used = [t for t in map(procfs.cpu_seconds, physical.threads) if t is not None]
+        used = [t for t in map(cpu, physical.threads) if t is not None]
         if len(used) < len(physical.threads):
             continue  # a thread ended just now: a sum without it would look like a step back
         seconds[physical.id] = sum(used)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from laxity.host import procfs
 from laxity.host.drivers.api import COMMON_METRICS, Targets, common_metrics
 from laxity.host.drivers.jvm import thread_names
 from laxity.host.drivers.pages import OperatorKey, Page, PageReader
@@ -21,6 +20,9 @@ from laxity.host.entities import (
 )
 from laxity.host.errors import DriverError, InvalidHostConfigError
 from laxity.host.metrics import Snapshot, Values
+from laxity.host.threads import ThreadTable
+
+ThreadsOf = Mapping[OperatorKey, list[Thread]]
 
 
 class GenericDriver:
@@ -59,6 +61,12 @@ class GenericDriver:
         self._chain = chain
         self._java = java
         self._java_names: dict[Thread, str] = {}
+        self._table = ThreadTable()
+        self._threads: ThreadsOf = {}
+        self._shape: Mapping[OperatorKey, tuple[str, ...]] = {}
+        self._deployment = Deployment(name)
+        self._ids: dict[OperatorKey, list[str]] = {}
+        """Logical id of an operator, and those of its replicas."""
         if provides is None:
             provides = sorted(page.read().values) if page else []
         self.metrics = COMMON_METRICS | frozenset(provides)
@@ -68,20 +76,23 @@ class GenericDriver:
         pids = self._finder.find()
         if not pids:
             raise DriverError(f"no process matches the pattern of engine {self.name!r}")
+        self._table.keep(pids)
         threads: dict[OperatorKey, list[Thread]] = {}
         for pid in pids:
             for thread, name in self._names(pid):
                 match = self._thread.search(name)
                 if match:
                     threads.setdefault((match["query"], match["operator"]), []).append(thread)
-        deployment = self._deployment(threads, page)
-        raw = common_metrics(deployment, wanted)
+        if (threads, page.downstream) != (self._threads, self._shape):
+            self._threads, self._shape = threads, page.downstream
+            self._deployment = self._build(threads, page)
+        raw = common_metrics(self._deployment, wanted, self._table.cpu_seconds)
         for metric in wanted - raw.keys():
-            raw[metric] = self._values(page.values.get(metric, {}), threads)
-        return Snapshot(deployment, now, raw)
+            raw[metric] = self._values(page.values.get(metric, {}))
+        return Snapshot(self._deployment, now, raw)
 
     def _names(self, pid: int) -> list[tuple[Thread, str]]:
-        threads = [stat.thread for stat in procfs.threads_of(pid)]
+        threads = self._table.of(pid)
         if not self._java:
             return [(thread, thread.name) for thread in threads]
         if any(thread not in self._java_names for thread in threads):
@@ -89,7 +100,7 @@ class GenericDriver:
             self._java_names = {t: names.get(t.tid, t.name) for t in threads}
         return [(thread, self._java_names[thread]) for thread in threads]
 
-    def _deployment(self, threads: Mapping[OperatorKey, list[Thread]], page: Page) -> Deployment:
+    def _build(self, threads: ThreadsOf, page: Page) -> Deployment:
         def operator_id(key: OperatorKey) -> str:
             return entity_id(self.name, *key)
 
@@ -109,6 +120,10 @@ class GenericDriver:
         )
         names = dict.fromkeys(query for query, _ in sorted(threads))
         queries = tuple(Query(q, self.name, self._targets.of(q)) for q in names)
+        self._ids = {
+            key: [operator_id(key), *(f"{operator_id(key)}#{i}" for i in range(len(replicas)))]
+            for key, replicas in threads.items()
+        }
         return Deployment(self.name, queries, logical, physical)
 
     def _downstream(
@@ -126,21 +141,19 @@ class GenericDriver:
                 found[query, operator] = page.downstream.get((query, operator), default)
         return found
 
-    def _values(
-        self, said: Mapping[OperatorKey, float], threads: Mapping[OperatorKey, list[Thread]]
-    ) -> Values:
+    def _values(self, said: Mapping[OperatorKey, float]) -> Values:
         """A page speaks of operators; each replica is taken to have an equal part, which leaves
         one replica with the operator's own value."""
         values: dict[str, float] = {}
         for key, value in said.items():
-            if key not in threads:
-                continue
-            operator = entity_id(self.name, *key)
-            values[operator] = value
-            for i in range(len(threads[key])):
-                values[f"{operator}#{i}"] = value / len(threads[key])
+            if key in self._ids:
+                operator, *replicas = self._ids[key]
+                values[operator] = value
+                for replica in replicas:
+                    values[replica] = value / len(replicas)
         return values
 
     def close(self) -> None:
+        self._table.close()
         if self._page is not None:
             self._page.close()

@@ -72,7 +72,7 @@ def parse_json(text: str) -> Page:
                     if name == "downstream":
                         page.downstream[key] = tuple(value)
                     else:
-                        page.add(name, key, float(value))
+                        page.values.setdefault(name, {})[key] = float(value)
     except (ValueError, AttributeError, TypeError) as error:
         raise DriverError(f"the metrics file is not of the documented form: {error}") from None
     return page
