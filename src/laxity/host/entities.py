@@ -119,7 +119,7 @@ class Deployment:
         """Every id after those its output goes to; an edge that closes a cycle is overlooked."""
         order: list[str] = []
         entered: set[str] = set()
-        work = [(operator, False) for operator in reversed(self.downstream)]
+        work = [(operator, False) for operator in reversed([*self.downstream])]
         while work:
             here, all_below_are_done = work.pop()
             if all_below_are_done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from laxity.host.entities import Thread
@@ -44,12 +44,16 @@ def thread_stat(pid: int, tid: int) -> ThreadStat | None:
     return ThreadStat(thread, ticks / _TICKS_PER_SECOND, int(fields[1]))
 
 
-def threads_of(pid: int) -> list[ThreadStat]:
+def thread_ids(pid: int) -> list[int]:
+    """None where the process is gone."""
     try:
-        tids = os.listdir(f"/proc/{pid}/task")
+        return [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]
     except (FileNotFoundError, ProcessLookupError):
         return []
-    found = (thread_stat(pid, int(tid)) for tid in tids)
+
+
+def threads_of(pid: int) -> list[ThreadStat]:
+    found = (thread_stat(pid, tid) for tid in thread_ids(pid))
     return [stat for stat in found if stat is not None]
 
 
@@ -87,25 +91,26 @@ def find_processes(pattern: str | re.Pattern[str]) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """Children and theirs, parents first."""
-    return families([pid])[pid]
-
-
-def families(pids: Iterable[int]) -> dict[int, list[int]]:
-    """The descendants of each, in one look at all processes."""
     children: dict[int, list[int]] = {}
     for other in processes():
         stat = thread_stat(other, other)
         if stat is not None:
             children.setdefault(stat.parent, []).append(other)
-    families: dict[int, list[int]] = {}
-    for pid in pids:
-        found = families[pid] = []
-        waiting = [pid]
-        while waiting:
-            below = children.get(waiting.pop(), [])
-            found += below
-            waiting += below
-    return families
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def nearest_ancestor(pid: int, among: Collection[int]) -> int | None:
+    """The closest of these processes that the process descends from, if any."""
+    while pid and pid not in among:
+        stat = thread_stat(pid, pid)
+        pid = stat.parent if stat else 0
+    return pid or None
 
 
 _LISTENING = "0A"

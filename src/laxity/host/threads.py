@@ -44,12 +44,11 @@ class ThreadTable:
         self._spare = most_files
         self._seen: dict[int, dict[int, _Seen]] = {}
 
-    def of(self, pid: int) -> list[Thread]:
-        """The process's living threads under their present names; none where it is gone."""
-        try:
-            tids = list(map(int, os.listdir(f"/proc/{pid}/task")))
-        except (FileNotFoundError, ProcessLookupError):
-            tids = []
+    def of(self, pid: int, tids: Iterable[int] | None = None) -> list[Thread]:
+        """The process's living threads under their present names, or those with these ids; none
+        where it is gone."""
+        if tids is None:
+            tids = procfs.thread_ids(pid)
         before = self._seen.pop(pid, {})
         now: dict[int, _Seen] = {}
         for tid in tids:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from laxity.host import procfs
 from laxity.host.drivers.api import COMMON_METRICS, Targets, common_metrics
 from laxity.host.drivers.http import RestClient
 from laxity.host.drivers.jvm import thread_names
@@ -25,6 +24,7 @@ from laxity.host.entities import (
     entity_id,
 )
 from laxity.host.metrics import Snapshot, Values
+from laxity.host.threads import ThreadTable
 
 TASK_MANAGER = r"org\.apache\.flink\.runtime\.taskexecutor\.TaskManagerRunner"
 _SUBTASK = re.compile(r"(?P<task>.+) \((?P<subtask>\d+)/(?P<of>\d+)\)#(?P<attempt>\d+)")
@@ -75,12 +75,11 @@ class _Threads:
 
     names: dict[Thread, str] = field(default_factory=dict)
 
-    def refresh(self, pid: int) -> dict[Thread, str]:
-        present = [stat.thread for stat in procfs.threads_of(pid)]
+    def refresh(self, pid: int, present: list[Thread]) -> dict[Thread, str]:
         if any(thread not in self.names for thread in present):
             by_tid = thread_names(pid)
             self.names = {t: by_tid.get(t.tid, t.name) for t in present}
-        else:
+        elif len(present) < len(self.names):
             self.names = {t: self.names[t] for t in present}
         return self.names
 
@@ -103,13 +102,18 @@ class FlinkDriver:
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
         self._jobs: dict[str, Job] = {}
+        self._table = ThreadTable()
         self._threads: dict[int, _Threads] = {}
+        self._built: tuple[list[Job], dict[Thread, str]] = ([], {})
+        self._deployment = Deployment(name)
 
     def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
         jobs = self._running_jobs()
         threads = self._task_threads()
-        deployment = build_deployment(self.name, jobs, threads, self._targets)
-        raw = common_metrics(deployment, wanted)
+        if (jobs, threads) != self._built:
+            self._built = jobs, threads
+            self._deployment = build_deployment(self.name, jobs, threads, self._targets)
+        raw = common_metrics(self._deployment, wanted, self._table.cpu_seconds)
         asked = wanted & METRICS.keys()
         if asked:
             found: dict[str, dict[str, float]] = {metric: {} for metric in asked}
@@ -120,7 +124,7 @@ class FlinkDriver:
                     for metric, of_vertex in values.items():
                         found[metric].update(of_vertex)
             raw |= found
-        return Snapshot(deployment, now, raw)
+        return Snapshot(self._deployment, now, raw)
 
     def _running_jobs(self) -> list[Job]:
         """One request a period; a job's plan never changes, so it is read once."""
@@ -136,10 +140,11 @@ class FlinkDriver:
 
     def _task_threads(self) -> dict[Thread, str]:
         pids = self._finder.find()
+        self._table.keep(pids)
         self._threads = {pid: self._threads.get(pid) or _Threads() for pid in pids}
         found: dict[Thread, str] = {}
         for pid, threads in self._threads.items():
-            found |= threads.refresh(pid)
+            found |= threads.refresh(pid, self._table.of(pid))
         return found
 
     def _vertex_metrics(self, job: Job, vertex: Vertex, asked: Iterable[str]) -> Any:
@@ -153,6 +158,7 @@ class FlinkDriver:
 
     def close(self) -> None:
         self._rest.close()
+        self._table.close()
 
 
 def parse_job(answer: Mapping[str, Any]) -> Job:

@@ -13,24 +13,36 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from laxity.host.errors import DriverError
 
-_THREAD = re.compile(r'^"(?P<name>.*)" .*?\bnid=(?P<nid>0x[0-9a-f]+|\d+)', re.MULTILINE)
+_THREAD = re.compile(r'"(?P<name>.*)" .*?\bnid=(?P<nid>0x[0-9a-f]+|\d+)')
 _REQUEST = b"1\0threaddump\0\0\0\0"
 
 
-def thread_names(pid: int, timeout: float = 2.0) -> dict[int, str]:
-    """Java threads only; raises `DriverError` where the JVM cannot be asked."""
+def thread_names(pid: int, prefixes: Sequence[str] = ("",), timeout: float = 2.0) -> dict[int, str]:
+    """Java threads only, of those the ones whose names begin like this; raises `DriverError`
+    where the JVM cannot be asked. The JVM stops for some milliseconds to answer."""
     deadline = time.monotonic() + timeout
     inner = _namespaced_id(f"/proc/{pid}/status") or pid
-    names = parse_thread_dump(_dump(pid, inner, deadline))
+    names = parse_thread_dump(_dump(pid, inner, deadline), prefixes)
     return names if inner == pid else _outer_ids(pid, names)
 
 
-def parse_thread_dump(text: str) -> dict[int, str]:
-    return {int(m["nid"], 0): m["name"] for m in _THREAD.finditer(text)}
+def parse_thread_dump(text: str, prefixes: Sequence[str] = ("",)) -> dict[int, str]:
+    """Most of a dump are stack frames; going from name to name skips them."""
+    names = {}
+    for prefix in prefixes:
+        opening = f'\n"{prefix}'
+        at = text.find(opening)
+        while at >= 0:
+            thread = _THREAD.match(text, at + 1)
+            if thread:
+                names[int(thread["nid"], 0)] = thread["name"]
+            at = text.find(opening, at + 1)
+    return names
 
 
 def _dump(pid: int, inner: int, deadline: float) -> str:

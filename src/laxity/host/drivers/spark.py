@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from laxity.host.entities import (
 )
 from laxity.host.errors import DriverError
 from laxity.host.metrics import Snapshot, Values
+from laxity.host.threads import ThreadTable
 
 SPARK_JVM = r"org\.apache\.spark\.(?:deploy\.SparkSubmit|executor\.\w+Backend)"
 _PYTHON_WORKER = re.compile(r"pyspark[./]daemon|pyspark[./]worker")
@@ -36,6 +37,9 @@ _STREAM = re.compile(
     r"^stream execution thread for (?:(?P<name>.+?) )?\[id = (?P<id>[^,]+), runId = (?P<run>[^\]]+)"
 )
 _TASK = re.compile(r"^Executor task launch worker for task .*\(TID (?P<task>\d+)\)")
+_PREFIXES = ("stream execution thread for", "Executor task launch worker for task")
+_COMMS = tuple(prefix[:15] for prefix in _PREFIXES)
+"""What the kernel keeps of them."""
 _DESCRIPTION = re.compile(
     r"(?:(?P<name>.+?)(?:<br/>|\n))?\s*id = (?P<id>[\w-]+)(?:<br/>|\n)runId = (?P<run>[\w-]+)"
 )
@@ -92,7 +96,12 @@ class SparkDriver:
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
         self._workers = ProcessFinder(_PYTHON_WORKER.pattern)
+        self._executor_of: dict[int, int] = {}
+        """Python worker → executor."""
         self._application: str | None = None
+        self._table = ThreadTable()
+        self._names: dict[Thread, str] = {}
+        self._named_for: tuple[frozenset[int], frozenset[Thread]] | None = None
 
     def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
         try:
@@ -103,20 +112,22 @@ class SparkDriver:
 
     def _snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
         pids = self._pids or self._own_processes()
-        threads: dict[Thread, str] = {}
-        for pid in pids:
-            names = thread_names(pid)
-            found = (stat.thread for stat in procfs.threads_of(pid))
-            threads |= {t: names[t.tid] for t in found if t.tid in names}
-        if not threads:
+        executor_of = self._python_workers(pids)
+        self._table.keep((*pids, *executor_of))
+        present = {pid: self._table.of(pid) for pid in pids}
+        if not any(present.values()):
             raise DriverError(f"no Spark JVM of engine {self.name!r} runs on this host")
         jobs = self._jobs()
-        streams = with_remote(find_streams(threads), jobs)
         run_of_task = self._tasks(jobs) if jobs else {}
+        threads = self._working_threads(present, frozenset(run_of_task))
+        streams = with_remote(find_streams(threads), jobs)
+        workers: dict[int, list[Thread]] = {}
+        for worker, executor in executor_of.items():
+            workers.setdefault(executor, []).extend(self._table.of(worker))
         deployment = build_deployment(
-            self.name, streams, threads, run_of_task, self._python_workers(pids), self._targets
+            self.name, streams, threads, run_of_task, workers, self._targets
         )
-        raw = common_metrics(deployment, wanted)
+        raw = common_metrics(deployment, wanted, self._table.cpu_seconds)
         asked = {m: _METRICS[m] for m in wanted if m in _METRICS}
         if asked:
             gauges = self._rest.json("/metrics/json/")["gauges"]
@@ -132,15 +143,30 @@ class SparkDriver:
                 found.append(pid)
         return found
 
-    def _python_workers(self, pids: Iterable[int]) -> dict[int, list[Thread]]:
-        """Executor → the threads of its Python workers and of the daemon that forks them."""
-        workers = set(self._workers.find())
-        if not workers:
-            return {}
-        return {
-            pid: [s.thread for child in below if child in workers for s in procfs.threads_of(child)]
-            for pid, below in procfs.families(pids).items()
-        }
+    def _working_threads(
+        self, present: Mapping[int, list[Thread]], tasks: frozenset[int]
+    ) -> dict[Thread, str]:
+        """Stream and task threads. Only a thread dump tells their whole names; it is asked for
+        when a stream or task is new, or a task was not yet to be seen."""
+        ours = {t for threads in present.values() for t in threads if t.name in _COMMS}
+        need = (tasks, frozenset(t for t in ours if t.name == _COMMS[0]))
+        if need != self._named_for or not tasks <= tasks_in(self._names.values()):
+            self._names = {}
+            for pid in {thread.pid for thread in ours}:
+                names = thread_names(pid, _PREFIXES)
+                self._names |= {t: names[t.tid] for t in ours if t.pid == pid and t.tid in names}
+            self._named_for = need
+        return {thread: name for thread, name in self._names.items() if thread in ours}
+
+    def _python_workers(self, pids: Collection[int]) -> dict[int, int]:
+        """Python workers, and the daemons that fork them → their executor."""
+        found: dict[int, int] = {}
+        for worker in self._workers.find():
+            executor = self._executor_of.get(worker) or procfs.nearest_ancestor(worker, pids)
+            if executor is not None:
+                found[worker] = executor
+        self._executor_of = found
+        return found
 
     def _jobs(self) -> list[Mapping[str, Any]]:
         """Running jobs of streaming queries: those have their run id as their job group."""
@@ -151,7 +177,8 @@ class SparkDriver:
         """Running task → the run id of its query."""
         group_of = {stage: job["jobGroup"] for job in jobs for stage in job["stageIds"]}
         stages = self._rest.json(
-            f"/api/v1/applications/{self._app()}/stages?status=active&details=true"
+            f"/api/v1/applications/{self._app()}/stages"
+            f"?status=active&details=true&taskStatus=RUNNING"
         )
         return {
             task["taskId"]: group_of[stage["stageId"]]
@@ -171,6 +198,11 @@ class SparkDriver:
 
     def close(self) -> None:
         self._rest.close()
+        self._table.close()
+
+
+def tasks_in(names: Iterable[str]) -> set[int]:
+    return {int(match["task"]) for match in map(_TASK.match, names) if match}
 
 
 def find_streams(threads: Mapping[Thread, str]) -> list[Stream]:
@@ -276,28 +308,31 @@ class FeedDriver:
         self.metrics = frozenset({"cpu_seconds", "laxity"})
         self._feed = feed
         self._pid = os.getpid() if pid is None else pid
+        self._table = ThreadTable()
 
     def snapshot(self, now: float, wanted: frozenset[str]) -> Snapshot:
         queries: list[Query] = []
         logical: list[LogicalOperator] = []
         physical: list[PhysicalOperator] = []
         laxities: dict[str, float] = {}
-        for query, (laxity, tids) in self._feed().items():
+        fed = self._feed()
+        ids = {tid for _, tids in fed.values() for tid in tids}
+        own = {thread.tid: thread for thread in self._table.of(self._pid, ids)}
+        for query, (laxity, tids) in fed.items():
             operator = entity_id(self.name, query, "query")
-            threads = tuple(t for tid in tids for t in self._threads(tid))
+            threads = tuple(
+                thread
+                for tid in tids
+                for thread in ([own[tid]] if tid in own else self._table.of(tid))
+            )
             queries.append(Query(query, self.name))
             logical.append(LogicalOperator(operator, query))
             physical.append(PhysicalOperator(f"{operator}#0", query, (operator,), threads))
             laxities[operator] = laxities[f"{operator}#0"] = laxity
         deployment = Deployment(self.name, tuple(queries), tuple(logical), tuple(physical))
-        raw = common_metrics(deployment, wanted - {"target"})
+        self._table.keep((self._pid, *ids))
+        raw = common_metrics(deployment, wanted - {"target"}, self._table.cpu_seconds)
         return Snapshot(deployment, now, {**raw, "laxity": laxities})
 
-    def _threads(self, tid: int) -> list[Thread]:
-        stat = procfs.thread_stat(self._pid, tid)
-        if stat is not None:
-            return [stat.thread]
-        return [stat.thread for stat in procfs.threads_of(tid)]
-
     def close(self) -> None:
-        """Nothing is held."""
+        self._table.close()
