@@ -47,6 +47,8 @@ Full thread dump OpenJDK 64-Bit Server VM:
 def test_thread_dumps_of_java_17_and_21_are_read() -> None:
     names = parse_thread_dump(DUMP)
     assert names == {0x1A2B: "main", 77: 'stream \\"x\\" thread', 0x10: "VM Thread"}
+    assert parse_thread_dump(DUMP, ["stream", "VM"]) == {77: names[77], 0x10: names[0x10]}
+    assert parse_thread_dump(DUMP, ["none"]) == {}
 
 
 def test_a_process_that_is_no_jvm_is_not_signalled() -> None:
@@ -398,7 +400,10 @@ def test_the_spark_driver_maps_tasks_to_queries_through_job_groups(server: Serve
     server.answers = {
         "/api/v1/applications": [{"id": "app-1"}],
         f"{base}/jobs?status=running": [{"jobGroup": RUN, "stageIds": [7]}, {"stageIds": [9]}],
-        f"{base}/stages?status=active&details=true": [stage, {"stageId": 9, "tasks": {}}],
+        f"{base}/stages?status=active&details=true&taskStatus=RUNNING": [
+            stage,
+            {"stageId": 9, "tasks": {}},
+        ],
     }
     assert driver._tasks(driver._jobs()) == {31: RUN}
     driver.close()
@@ -407,7 +412,7 @@ def test_the_spark_driver_maps_tasks_to_queries_through_job_groups(server: Serve
 def test_a_spark_application_that_follows_another_at_its_address_is_picked_up(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark, "thread_names", lambda pid: {pid: "main"})
+    monkeypatch.setattr(spark, "thread_names", lambda *_: {})
     driver = spark.SparkDriver(url=server.url, pids=[os.getpid()])
     for application in ("app-1", "app-2"):
         server.answers = {

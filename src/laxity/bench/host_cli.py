@@ -38,7 +38,7 @@ def synthetic(
     mode: Annotated[list[str] | None, typer.Option(help="os and policies; all if none.")] = None,
     blocking: Annotated[bool, typer.Option(help="Let a tenth of the operators block.")] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of every mode.")] = 1,
-    seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 6.0,
+    seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 8.0,
     period: Annotated[float, typer.Option(help="Seconds between decisions.")] = 1.0,
     translator: Annotated[str, typer.Option(help="nice or shares.")] = "nice",
 ) -> None:

@@ -32,7 +32,7 @@ from laxity.host.translators.api import Tools
 
 DEFAULT = "os"
 MODES = (DEFAULT, "qs", "fcfs", "hr", "random", "laxity")
-LOADS = (0.6, 0.8, 1.0, 1.2)
+LOADS = (0.6, 0.8, 0.95, 1.1, 1.3)
 TARGETS = (0.5, 10.0)
 """Seconds; given to the pipelines in turn, so that half of them are urgent."""
 
@@ -45,8 +45,9 @@ class Contest:
     modes: Sequence[str] = MODES
     blocking: bool = False
     rounds: int = 1
-    settle: float = 2.5
-    seconds: float = 6.0
+    settle: float = 5.0
+    """Seconds until the queues are as full as they get."""
+    seconds: float = 8.0
     period: float = 1.0
     translator: str = "nice"
     seed: int = 1

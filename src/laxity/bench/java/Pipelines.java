@@ -14,8 +14,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * A small one-at-a-time stream engine with real CPU cost: pipelines of operators, one thread an
- * operator, bounded queues between them (the synthetic queries of Lachesis, section 6.4).
+ * A small one-at-a-time stream engine with real CPU cost, after the synthetic queries of Lachesis
+ * (section 6.4) as its authors' code draws them: pipelines of a source that only hands over what
+ * an outside log holds, filters, and an egress; one thread an operator, bounded queues between
+ * them, where a full one blocks. A pipeline's cost is a power of two times the least, its
+ * selectivity uniform; its operators differ from that by a tenth.
  *
  * Arguments: metrics file, pipelines, operators each, seed. Commands on standard input, one result
  * line (JSON) each:
@@ -25,9 +28,12 @@ import java.util.concurrent.locks.LockSupport;
  * Costs are turns of a loop, not time, so that a thread that is kept waiting does no less work.
  */
 public final class Pipelines {
-    static final int CAPACITY = 10_000;
-    static final double LEAST_COST = 20e-6, LARGEST_COST = 180e-6;
-    static final double LEAST_SELECTIVITY = 0.6, LARGEST_SELECTIVITY = 1.4;
+    /** About five seconds of arrivals, as 10,000 are at the paper's rates. */
+    static final int CAPACITY = 1_000;
+    static final double LEAST_COST = 20e-6;
+    static final int DOUBLINGS = 5;
+    /** Of a pipeline whose filters are as strict as any. */
+    static final double LEAST_PATH_SELECTIVITY = 0.01, VARIANCE = 0.1;
     static final double BLOCKING_OPERATORS = 0.1, BLOCKING_CHANCE = 0.001;
     static final long LONGEST_BLOCK = 200_000_000L;
 
@@ -82,7 +88,8 @@ public final class Pipelines {
                     LockSupport.parkNanos(wait);
                     continue;
                 }
-                work(new Item((long) due, System.nanoTime()));
+                in = in + 1;
+                pass(new Item((long) due, System.nanoTime()));
                 due += -Math.log(1 - random.nextDouble()) * gap;
             }
         }
@@ -96,13 +103,14 @@ public final class Pipelines {
             if (next == null) {
                 pipeline.emitted(item);
                 out = out + 1;
-                return;
+            } else if (random.nextDouble() < selectivity) {
+                pass(item);
             }
-            int copies = (int) selectivity + (random.nextDouble() < selectivity % 1 ? 1 : 0);
-            for (int i = 0; i < copies; i++) {
-                next.queue.put(item);
-                out = out + 1;
-            }
+        }
+
+        private void pass(Item item) throws InterruptedException {
+            next.queue.put(item);
+            out = out + 1;
         }
     }
 
@@ -118,6 +126,18 @@ public final class Pipelines {
             this.index = index;
             this.phase = phase;
             this.target = target;
+        }
+
+        /** When the oldest item that waits was produced or taken in. */
+        long oldest(boolean produced) {
+            long oldest = produced ? Math.min(phase.end, operators.get(0).waitingSince) : phase.end;
+            for (Operator operator : operators) {
+                Item head = operator.queue.peek();
+                if (head != null) {
+                    oldest = Math.min(oldest, produced ? head.produced : head.ingested);
+                }
+            }
+            return oldest;
         }
 
         /** Only ever called by the last operator's thread. */
@@ -136,6 +156,7 @@ public final class Pipelines {
     }
 
     static final class Phase {
+        /** Tuples/s into each pipeline. */
         final double rate;
         final long start, measured, end;
         final List<Pipeline> pipelines = new ArrayList<>();
@@ -176,12 +197,15 @@ public final class Pipelines {
         Random random = new Random(seed);
         for (int p = 0; p < pipelines; p++) {
             Pipeline pipeline = new Pipeline(p, phase, targets[p % targets.length]);
+            double least = Math.pow(LEAST_PATH_SELECTIVITY, 1.0 / (length - 2));
+            double usualCost = LEAST_COST * (1 << random.nextInt(DOUBLINGS + 1));
+            double usualSelectivity = least + random.nextDouble() * (1 - least);
             Operator before = null;
             for (int o = 0; o < length; o++) {
-                double cost = LEAST_COST + random.nextDouble() * (LARGEST_COST - LEAST_COST);
-                double selectivity = LEAST_SELECTIVITY
-                    + random.nextDouble() * (LARGEST_SELECTIVITY - LEAST_SELECTIVITY);
-                boolean blocks = random.nextDouble() < BLOCKING_OPERATORS && blocking;
+                boolean filters = o > 0 && o < length - 1;
+                double cost = o == 0 ? 0 : usualCost * around(random);
+                double selectivity = filters ? Math.min(1, usualSelectivity * around(random)) : 1;
+                boolean blocks = random.nextDouble() < BLOCKING_OPERATORS && filters && blocking;
                 Operator operator = new Operator(
                     pipeline, o, (int) (cost / turnSeconds), selectivity, blocks, seed * 1000 + p * 10 + o);
                 if (before != null) {
@@ -193,6 +217,10 @@ public final class Pipelines {
             phase.pipelines.add(pipeline);
         }
         return phase.pipelines;
+    }
+
+    static double around(Random random) {
+        return 1 + VARIANCE * (2 * random.nextDouble() - 1);
     }
 
     /** CPU seconds that one tuple into every pipeline costs, all operators together. */
@@ -297,6 +325,7 @@ public final class Pipelines {
         for (Pipeline pipeline : phase.pipelines) {
             tightest = Math.min(tightest, pipeline.target);
         }
+        double latency = 0, end = 0;
         int total = phase.pipelines.stream().mapToInt(p -> p.count).sum();
         long[] latencies = new long[total], ends = new long[total];
         int at = 0;
@@ -320,6 +349,8 @@ public final class Pipelines {
             }
             Operator source = pipeline.operators.get(0);
             missed += (long) Math.max(0, (now - limit - source.waitingSince) / 1e9 * phase.rate);
+            latency += mean(pipeline.latencies, pipeline.count, now - pipeline.oldest(false));
+            end += mean(pipeline.ends, pipeline.count, now - pipeline.oldest(true));
             emitted += pipeline.count;
             met += good;
             late += missed;
@@ -333,13 +364,14 @@ public final class Pipelines {
             "{\"throughput\":%.1f,\"egress\":%.1f,\"latency\":%.5f,\"latency_p99\":%.5f,\"end_to_end\":%.5f,"
                 + "\"end_to_end_p99\":%.5f,\"met\":%.4f,\"urgent_met\":%.4f,\"queue_spread\":%.2f,"
                 + "\"overrun\":%.2f}",
-            throughput, emitted / seconds, mean(latencies), quantile(latencies, 0.99), mean(ends),
-            quantile(ends, 0.99), met / (double) Math.max(1, met + late),
+            throughput, emitted / seconds, latency / phase.pipelines.size(), quantile(latencies, 0.99),
+            end / phase.pipelines.size(), quantile(ends, 0.99), met / (double) Math.max(1, met + late),
             urgentMet / (double) Math.max(1, urgentAll), spread, overrun);
     }
 
-    static double mean(long[] sorted) {
-        return sorted.length == 0 ? 0 : Arrays.stream(sorted).average().orElse(0) / 1e9;
+    /** In seconds; of a pipeline that emitted nothing, how long its oldest item waits by now. */
+    static double mean(long[] values, int count, long otherwise) {
+        return (count == 0 ? otherwise : Arrays.stream(values, 0, count).average().orElse(0)) / 1e9;
     }
 
     static double quantile(long[] sorted, double q) {
