@@ -243,15 +243,17 @@ public final class Pipelines {
             text.append(text.length() > 1 ? "," : "").append(String.format("\"q%02d\":{", pipeline.index));
             for (Operator operator : pipeline.operators) {
                 Item head = operator.queue.peek();
+                int waiting = operator.queue.size();
                 long inSystem = head == null ? 0 : now - head.ingested;
                 long total = head == null ? 0 : now - head.produced;
-                if (operator.index == 0) {
-                    total = Math.max(0, now - operator.waitingSince);
+                if (operator.index == 0) { // its queue is the log outside, as a consumer's lag says
+                    inSystem = total = Math.max(0, now - operator.waitingSince);
+                    waiting = (int) (total / 1e9 * phase.rate);
                 }
                 text.append(operator.index > 0 ? "," : "").append(String.format(
                     "\"o%d\":{\"queue_size\":%d,\"records_in\":%d,\"records_out\":%d,\"head_age\":%.4f,"
                         + "\"latency\":%.4f,\"downstream\":[%s]}",
-                    operator.index, operator.queue.size(), operator.in, operator.out, inSystem / 1e9,
+                    operator.index, waiting, operator.in, operator.out, inSystem / 1e9,
                     total / 1e9, operator.next == null ? "" : "\"o" + operator.next.index + "\""));
             }
             text.append("}");
