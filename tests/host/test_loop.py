@@ -87,7 +87,7 @@ def test_each_policy_runs_at_its_own_period_with_its_own_translator() -> None:
     run_until(HostLoop([driver], bindings, clock=clock), clock, 12.0)
     assert often.at == [0, 2, 4, 6, 8, 10]
     assert seldom.at == [0, 3, 6, 9]
-    assert often.applied[0].priorities == {thread(100): 1, thread(101): 5}
+    assert often.applied[0].priorities == {thread(100): 2, thread(101): 6}
     assert seldom.applied[0].priorities == {thread(100): 3, thread(101): 1}
     assert len(driver.asked) == 8, "drivers are read only when somebody is due"
 
@@ -146,7 +146,7 @@ def test_the_schedule_has_the_translators_format() -> None:
     nested = kinds[Format.NESTED].applied[0]
     assert isinstance(nested, NestedSchedule)
     assert {g.priority for g in nested.groups.groups.values()} == {1.0}, "queries are equal"
-    assert nested.inside.priorities == {thread(100): 1, thread(101): 5}
+    assert nested.inside.priorities == {thread(100): 2, thread(101): 6}
 
 
 def test_groups_can_have_a_policy_of_their_own() -> None:

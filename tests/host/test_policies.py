@@ -26,24 +26,24 @@ def test_queue_size_ranks_figure_2_by_waiting_tuples(figure_2: Deployment) -> No
     """In Figure 2 C/D/E, G and F2 hold 1, 1 and 4 tuples."""
     queues = {"e/q/CDE": 1.0, "e/q/G": 1.0, "e/q/F2": 4.0}
     ranked = QueueSize(Level.PHYSICAL).priorities(view(figure_2, Level.PHYSICAL, queue_size=queues))
-    assert ranked == queues
+    assert ranked == {"e/q/CDE": 2.0, "e/q/G": 2.0, "e/q/F2": 5.0}, "and one, as if one came"
 
 
 @pytest.mark.parametrize(
-    ("policy", "metric", "spacing"),
+    ("policy", "metric", "least"),
     [
-        (QueueSize(), "queue_size", Spacing.LINEAR),
-        (HighestRate(), "highest_rate", Spacing.LOG),
-        (FirstComeFirstServed(), "head_age", Spacing.LINEAR),
+        (QueueSize(), "queue_size", 1.0),
+        (HighestRate(), "highest_rate", 0.0),
+        (FirstComeFirstServed(), "head_age", 0.001),
     ],
 )
-def test_metric_policies_rank_what_is_known(
-    figure_2: Deployment, policy: QueueSize, metric: str, spacing: Spacing
+def test_metric_policies_give_cpu_time_in_the_ratio_of_what_is_known(
+    figure_2: Deployment, policy: QueueSize, metric: str, least: float
 ) -> None:
     assert policy.metrics == (metric,)
-    assert policy.spacing is spacing
+    assert policy.spacing is Spacing.LOG
     known = {"A": 3.0, "stranger": 1.0}
-    assert policy.priorities(view(figure_2, **{metric: known})) == {"A": 3.0}
+    assert policy.priorities(view(figure_2, **{metric: known})) == {"A": 3.0 + least}
 
 
 def test_constants_go_by_query_or_operator_and_the_first_match_wins(figure_2: Deployment) -> None:

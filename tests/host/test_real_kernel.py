@@ -224,7 +224,7 @@ def test_the_whole_loop_on_a_real_process(engine: Engine, tmp_path: Path) -> Non
     deployment = step.snapshots["engine"].deployment
     assert [q.name for q in deployment.queries] == ["q1", "q2"]
     assert deployment.logical[0].downstream == ("engine/q1/b",)
-    assert [engine.nice(n) for n in ("q1-a", "q1-b", "q2-a")] == [19, 0, -20]
+    assert [engine.nice(n) for n in ("q1-a", "q1-b", "q2-a")] == [-15, -18, -20]
     loop.close()
     assert [engine.nice(n) for n in ("q1-a", "q1-b", "q2-a")] == [0, 0, 0]
 
@@ -241,7 +241,7 @@ def start_host(engine: Engine, state: Path, *more: str) -> subprocess.Popen[str]
 
 
 def settled(engine: Engine) -> bool:
-    return [engine.nice(n) for n in ("q1-a", "q1-b", "q2-a")] == [19, 0, -20]
+    return [engine.nice(n) for n in ("q1-a", "q1-b", "q2-a")] == [-15, -18, -20]
 
 
 def restored(engine: Engine) -> bool:
@@ -274,7 +274,7 @@ def test_after_kill_9_a_restart_puts_everything_back(
     before = engine.cgroup("q1-a")
     host = start_host(engine, tmp_path, "--translator", "shares+nice")
     try:
-        wait_for(lambda: engine.cgroup("q2-a") != before and engine.nice("q1-a") == 19, "grouped")
+        wait_for(lambda: engine.cgroup("q2-a") != before and engine.nice("q1-a") == -17, "grouped")
     finally:
         host.kill()
         host.communicate()
@@ -304,7 +304,7 @@ def test_dry_run_and_status(engine: Engine, tmp_path: Path) -> None:
     out, errors = dry.communicate(timeout=60)
     assert dry.returncode == 0, errors
     tid = engine.threads["q2-a"].tid
-    assert f"nice of thread {tid}: 0 -> -20" in out
+    assert f"nice of thread {tid}: 0 -> -20   generic/q2/a#0 (q2-a)" in out
     assert restored(engine)
     host = start_host(engine, tmp_path)
     try:

@@ -104,7 +104,7 @@ def show_table(
 @host_bench.command()
 def mixed(
     rows: RowsFile = Path("out/host-mixed.jsonl"),
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of every mode.")] = 2,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of every mode.")] = 3,
     seconds: Annotated[float, typer.Option(help="Measured span of a phase.")] = 12.0,
 ) -> None:
     """Flink and Spark at the same time under one loop (goal G5); needs Flink (docs/host.md)."""

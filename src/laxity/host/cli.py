@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from laxity.host.metrics import Snapshot
 
 host_app = typer.Typer(
     help="Operating-system priorities for streaming queries on this machine.",
@@ -50,7 +54,7 @@ def host(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of this loop's journal.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print one pass's changes; make none.")
+        bool, typer.Option("--dry-run", help="Print what would be set; set nothing.")
     ] = False,
     duration: Annotated[
         str | None, typer.Option(help="Stop after this long; otherwise at Ctrl-C.")
@@ -94,6 +98,7 @@ def _run(
     settings: Any, name: str | None, dry_run: bool, seconds: float | None, state_dir: Path | None
 ) -> None:
     import signal
+    import time
 
     from rich.console import Console
 
@@ -102,6 +107,7 @@ def _run(
 
     notes = Console(stderr=True, highlight=False)
     out = Console(highlight=False, soft_wrap=True)
+    would: list[str] = []
     runner = HostRunner(
         make_drivers(settings),
         lambda kernel, journal, notices: make_bindings(settings, kernel, journal, notices),
@@ -109,11 +115,18 @@ def _run(
         directory=state_dir,
         timeout=settings.period,
         say=lambda message: notes.print(message, soft_wrap=True),
-        dry_run=(lambda line: out.print(line, markup=False)) if dry_run else None,
+        dry_run=would.append if dry_run else None,
     )
     if dry_run:
         # Nothing was changed, so there is nothing to put back.
-        runner.__enter__().loop.step()
+        loop = runner.__enter__().loop
+        loop.look()
+        time.sleep(settings.period)
+        step = loop.step()
+        for line in explained(would, step.snapshots.values()):
+            out.print(line, markup=False)
+        if not would:
+            out.print("nothing would be changed")
         return
     # Blocked in all threads and waited for here: a handler could find the loop's locks held.
     endings = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -126,6 +139,22 @@ def _run(
             signal.sigwait(endings)
         else:
             signal.sigtimedwait(endings, seconds)
+
+
+def explained(lines: Iterable[str], snapshots: Iterable[Snapshot]) -> Iterator[str]:
+    """Lines of a dry run, and whose the threads in them are."""
+    import re
+
+    owner = {
+        thread.tid: f"{operator.id} ({thread.name})"
+        for snapshot in snapshots
+        for operator in snapshot.deployment.physical
+        for thread in operator.threads
+    }
+    for line in lines:
+        named = re.search(r"\bthread (\d+)|/(?:tasks|cgroup\.threads) <- (\d+)", line)
+        whose = owner.get(int(named[1] or named[2])) if named else None
+        yield f"{line}   {whose}" if whose else line
 
 
 @host_app.command()

@@ -119,6 +119,12 @@ class HostLoop:
                 f"no policy is named {name!r}; there are {', '.join(self._bindings) or 'none'}"
             ) from None
 
+    def look(self) -> None:
+        """Measure and change nothing: rates need two looks."""
+        with self._lock:
+            now = self._clock.now()
+            self._measure(now, Step(now))
+
     def step(self) -> Step:
         with self._lock:
             now = self._clock.now()

@@ -16,15 +16,17 @@ from laxity.host.policies.api import HostPolicy, Level, View
 
 @dataclass(frozen=True)
 class _ByMetric:
-    """Ranks by one metric as it is."""
+    """CPU time in the ratio of a metric, plus `least`: where hardly anything waits, nothing is
+    far ahead of anything else."""
 
     level: Level = Level.LOGICAL
     name: str = ""
     metrics: tuple[str, ...] = ()
-    spacing: Spacing = Spacing.LINEAR
+    least: float = 0.0
+    spacing: Spacing = Spacing.LOG
 
     def priorities(self, view: View) -> Mapping[str, float]:
-        return view.values(self.metrics[0])
+        return {op: value + self.least for op, value in view.values(self.metrics[0]).items()}
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class QueueSize(_ByMetric):
 
     name: str = "qs"
     metrics: tuple[str, ...] = ("queue_size",)
+    least: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,6 @@ class HighestRate(_ByMetric):
 
     name: str = "hr"
     metrics: tuple[str, ...] = ("highest_rate",)
-    spacing: Spacing = Spacing.LOG
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class FirstComeFirstServed(_ByMetric):
 
     name: str = "fcfs"
     metrics: tuple[str, ...] = ("head_age",)
+    least: float = 0.001
 
 
 @dataclass(frozen=True)
