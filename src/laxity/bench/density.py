@@ -18,7 +18,7 @@ from laxity.bench.workloads.tenants import Tenant, alert, bulk
 
 HELD = 0.99
 FIRST = 4
-"""Where a search begins."""
+"""Where a search begins, and how many warm up the JVM."""
 LONGEST = 7200.0
 """Seconds for which rows arrive: more than any search takes."""
 
@@ -108,10 +108,10 @@ class DensityJob:
         """Says each probe as it is done."""
         from laxity.bench.stage import staged
 
-        alerts = [alert(n, LONGEST) for n in range(max((self.most, *self.counts)))]
+        alerts = [alert(n, LONGEST) for n in range(max((self.most, *self.counts, FIRST)))]
         lax = self.load.tenants()
         with staged(self.mode, scratch, self.cores, [*alerts, *lax]) as stage:
-            stage.start([*lax, *alerts[:2]])
+            stage.start([*lax, *alerts[:FIRST]])
             stage.watch(self.warmup)
 
             def probe(count: int) -> Probe:
