@@ -15,6 +15,7 @@ from laxity.bench.report import begin
 from laxity.bench.suite import Contest, contest_of, run_contest
 from laxity.bench.turns import shown_turns
 from laxity.bench.workloads.mixes import MIXES, PATTERNS, Mix
+from laxity.bench.workloads.tenants import BULK_QUERY
 
 DEFAULT_MODES = "fifo,fair-tuned,laxity,alone"
 
@@ -68,6 +69,11 @@ def _command(mix: Mix):  # type: ignore[no-untyped-def]  # typer reads the inner
 
 
 def hold(contest: Contest, *, json: Path | None, folder: Path, add: bool) -> None:
+    for entry in contest.entries:
+        if entry.mode.engine == "flink":
+            from laxity.bench import flink
+
+            flink.check((*entry.mix.alert_queries, *([BULK_QUERY] * entry.mix.bulk)))
     console, _ = begin()
     for mix in {entry.mix.name: entry.mix for entry in contest.entries}.values():
         console.print(f"{mix.name}: {mix.title}")

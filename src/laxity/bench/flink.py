@@ -48,12 +48,20 @@ class NotOnFlinkError(LaxityError, ValueError):
     """A query that is written for Spark only."""
 
 
-def perform(plan: Plan, scratch: Path, say: Say) -> Outcome:
-    unknown = sorted({t.query for t in plan.tenants} - set(SQL))
+def check(queries: Iterable[str]) -> None:
+    """Before anything else runs: is there a Flink, and can it run these?"""
+    unknown = sorted(set(queries) - set(SQL))
     if unknown:
         raise NotOnFlinkError(
             f"mode 'flink' has no SQL for {', '.join(unknown)}; it runs {', '.join(SQL)}"
         )
+    flink_home()
+    if shutil.which("javac") is None:
+        raise FlinkUnavailableError("no javac: jobs for Flink are compiled with a JDK, 17 or newer")
+
+
+def perform(plan: Plan, scratch: Path, say: Say) -> Outcome:
+    check(tenant.query for tenant in plan.tenants)
     folder = scratch / "flink"
     folder.mkdir()
     settings = {"pipeline.operator-chaining.enabled": "true", "metrics.latency.interval": "0 ms"}
@@ -103,8 +111,6 @@ def _submit(cluster: FlinkCluster, tenants: Iterable[Tenant], origin: float, fol
 
 def _compiled(folder: Path) -> Path:
     """The jobs' classes, as a jar that Flink sends to where they run."""
-    if shutil.which("javac") is None:
-        raise FlinkUnavailableError("no javac: jobs for Flink are compiled with a JDK, 17 or newer")
     classes = folder / "classes"
     source = resources.files("laxity.bench").joinpath("java", "FlinkTicks.java")
     with resources.as_file(source) as file:

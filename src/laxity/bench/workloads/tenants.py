@@ -68,9 +68,12 @@ def alert(
     return Tenant(f"alerts-{number}", query, target, constant(rows, seconds), sensitive=True)
 
 
-def bulk(number: int, seconds: float, *, rows: float, query: str = "digests") -> Tenant:
+BULK_QUERY = "digests"
+
+
+def bulk(number: int, seconds: float, *, rows: float) -> Tenant:
     """Has two hours."""
-    return Tenant(f"bulk-{number}", query, 7200.0, constant(rows, seconds), sensitive=False)
+    return Tenant(f"bulk-{number}", BULK_QUERY, 7200.0, constant(rows, seconds), sensitive=False)
 
 
 @dataclass(frozen=True, slots=True)
