@@ -16,7 +16,7 @@ from laxity.core.errors import UnknownOperatorError
 from laxity.core.jobs import Job
 from laxity.core.policies.api import Policy, Situation
 from laxity.core.progress import ProgressLine, ProgressMap
-from laxity.core.rules import CONSTANT, FRONTIER, TOKEN, PriorityRule
+from laxity.core.rules import ARRIVAL, CONSTANT, FRONTIER, PriorityRule
 from laxity.core.tokens import NO_TOKEN, TokenBucket
 from laxity.core.windows import Window
 
@@ -201,10 +201,10 @@ class ContextConverter:
         base = rule.base
         if base is not FRONTIER:
             time = arrival
-        if base is CONSTANT:
-            local = 0.0  # no opinion: in order of arrival
-        elif base is not TOKEN:
+        if base is FRONTIER or base is ARRIVAL:
             local = frontier if frontier == frontier else arrival
+        elif base is CONSTANT:
+            local = 0.0  # no opinion: in order of arrival
         return _new_context(
             PriorityContext,
             (next(self._ids), local, priority, frontier, time, self.target, token),

@@ -190,20 +190,23 @@ class TwoLevelQueue(Generic[M]):
         if not state.busy:
             raise SchedulingError(f"operator {operator} is not running")
         state.busy = False
-        head = state.head
-        if head is None:
-            return self.pop()
-        state.listed = listed = (head[2], head[1], state)
         ready = self._ready
-        listed = heappushpop(ready, listed)
-        while True:
-            state = listed[2]
-            if state.listed is listed:
-                state.listed = None
-                state.busy = True
-                return state.key, self._take_head(state), listed[0]
-            self._dead -= 1
+        head = state.head
+        if head is not None:
+            state.listed = listed = (head[2], head[1], state)
+            listed = heappushpop(ready, listed)
+        elif ready:
             listed = heappop(ready)
+        else:
+            return None
+        while (state := listed[2]).listed is not listed:
+            self._dead -= 1
+            if not ready:
+                return None
+            listed = heappop(ready)
+        state.listed = None
+        state.busy = True
+        return state.key, self._take_head(state), listed[0]
 
     def peek(self) -> float | None:
         """The global priority that `pop` would find."""

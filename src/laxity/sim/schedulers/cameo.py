@@ -42,6 +42,8 @@ class Cameo:
 class _PriorityQueue:
     def __init__(self) -> None:
         self._queue: TwoLevelQueue[Message] = TwoLevelQueue()
+        # Looked up once, because they are called for each message.
+        self._push, self._pop = self._queue.push, self._queue.pop
 
     def add_operator(self, operator: Operator) -> None:
         self._queue.add_operator(operator, operator.job.name)
@@ -49,10 +51,10 @@ class _PriorityQueue:
     def put(self, message: Message, worker: int) -> None:
         context = message.context
         assert context is not None, "Cameo schedules by contexts"
-        self._queue.push(message.operator, message, context.local, context.priority)
+        self._push(message.operator, message, context.local, context.priority)
 
     def take(self, worker: int) -> Message | None:
-        chosen = self._queue.pop()
+        chosen = self._pop()
         return None if chosen is None else chosen[1]
 
     def next(self, worker: int, operator: Operator, expired: bool) -> Message | None:
