@@ -13,7 +13,7 @@ from laxity.sim.workloads import GROUP_1
 def test_beside_bulk_jobs_cameo_keeps_targets_that_the_others_miss() -> None:
     """Figure 8c with one thread a node: overload."""
     group = {
-        name: run_mix(*Mix(name, 4, 20_000.0, workers=1, duration=5.0, warmup=2.0)).group(GROUP_1)
+        name: run_mix(*Mix(name, workers=1, duration=5.0, warmup=2.0)).group(GROUP_1)
         for name in ("cameo", "orleans", "fifo")
     }
     assert group["cameo"].success == 1.0

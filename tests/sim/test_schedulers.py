@@ -10,6 +10,7 @@ import pytest
 from laxity.core.contexts import PriorityContext, SourceEvent
 from laxity.sim import Cluster, Simulation, simulate
 from laxity.sim.operators import Message, Operator
+from laxity.sim.reproduce.variants import _MessageQueue
 from laxity.sim.schedulers import Cameo, Fifo, Orleans, Slots
 from laxity.sim.schedulers.api import RunQueue
 from laxity.sim.schedulers.cameo import _PriorityQueue
@@ -56,7 +57,7 @@ def test_fifo_keeps_an_operator_for_its_quantum() -> None:
 
 
 def test_an_operator_never_runs_twice_at_a_time() -> None:
-    for queue in (_OperatorQueue(), _Bag(2), _PriorityQueue()):
+    for queue in (_OperatorQueue(), _Bag(), _MessageQueue(), _PriorityQueue()):
         (a,) = _operators(1)
         queue.add_operator(a)
         queue.put(_message(a, 1), -1)
@@ -69,27 +70,25 @@ def test_an_operator_never_runs_twice_at_a_time() -> None:
         assert following.progress == 2
 
 
-def test_orleans_runs_what_a_worker_woke_itself_newest_first_then_the_network() -> None:
-    queue, (a, b, c, d) = _Bag(2), _operators(4)
-    queue.put(_message(a, 1), -1)
-    queue.put(_message(b, 2), -1)
-    queue.put(_message(c, 3), 0)
-    queue.put(_message(d, 4), 0)
-    assert _labels(queue, expired=True) == [4, 3, 1, 2]
-
-
-def test_orleans_steals_the_oldest_when_it_has_nothing() -> None:
-    queue, (a, b) = _Bag(2), _operators(2)
-    queue.put(_message(a, 1), 0)
-    queue.put(_message(b, 2), 0)
-    assert _labels(queue, expired=True, worker=1) == [1, 2]
+def test_orleans_serves_operators_in_the_order_they_woke_whoever_woke_them() -> None:
+    queue, (a, b, c, d) = _Bag(), _operators(4)
+    for operator, label, worker in ((a, 1, -1), (b, 2, 0), (c, 3, 1), (d, 4, 0)):
+        queue.put(_message(operator, label), worker)
+    assert _labels(queue, expired=True) == [1, 2, 3, 4]
 
 
 def test_orleans_goes_on_with_an_operator_that_has_more_although_others_wait() -> None:
-    queue, (a, b) = _Bag(1), _operators(2)
+    queue, (a, b) = _Bag(), _operators(2)
     for operator, label in ((a, 1), (b, 2), (a, 3)):
         queue.put(_message(operator, label), -1)
     assert _labels(queue, expired=True) == [1, 3, 2]
+
+
+def test_fifo_by_message_forgets_which_operator_has_how_many() -> None:
+    queue, (a, b) = _MessageQueue(), _operators(2)
+    for operator, label in ((a, 1), (a, 2), (b, 3), (a, 4)):
+        queue.put(_message(operator, label), -1)
+    assert _labels(queue, expired=True) == [1, 2, 3, 4]
 
 
 def test_cameo_runs_the_least_deadline_and_swaps_after_the_quantum() -> None:

@@ -1,19 +1,19 @@
 """The machines of a simulation. One set of numbers serves every scheduler and every figure.
 
 Why these (docs/simulator.md says more):
-- `workers` 4: the paper's servers have 4 vCPUs, and Orleans starts a worker for each.
+- `nodes` 32 and `workers` 4: the paper's cluster; its servers have 4 vCPUs, and Orleans starts a
+  worker for each.
 - `network_delay` 0.5 ms and `bandwidth` 1.5 Gbit/s: what its DS12-v2 machines are sold with.
-- `dispatch` 20 us: taking a message from a queue, decoding and invoking an actor. Figure 12 of
-  the paper saturates one thread with 300–350 no-op messages a second, which leaves milliseconds
-  a message for all that Orleans does; we charge far less, and the same to everybody.
+- `dispatch` 20 us: taking a message from a queue. What else Orleans does for a message is part of
+  what a message costs (`workloads.COST`).
 - `switch` 10 us: another operator on a worker finds caches cold; an OS context switch costs the
   same in the slot-based system.
 - `quantum` 1 ms: the paper's re-scheduling grain.
-- `mailbox` 2 messages: the credit of each channel, one being worked on and one waiting. A source
-  without credit is held (back-pressure), and so are all sources of a job while an operator further
-  down has more waiting than its channels' credit. The paper does not give this number, and it
-  decides how far Orleans falls behind under overload, so it was *fitted*: of 2, 4, 8, 16 and 32
-  the one that came closest to figures 8a and 8b. `laxity reproduce sensitivity` prints the rest.
+- `mailbox` 1 message: the credit of each channel. A source sends its next batch when the last one
+  has been acknowledged, and waits (back-pressure) while an operator further down its job has more
+  waiting than its channels' credit. The paper does not give this number, and it decides how far
+  Orleans and FIFO fall behind under overload. It is *fitted*: of 1, 2, 4, 8 and 32 the one closest
+  to figures 8a and 8b. `laxity reproduce sensitivity` prints the rest.
 - `time_slice` 3 ms: the kernel's fair scheduler with a few runnable threads a core.
 """
 
@@ -27,7 +27,7 @@ from laxity.sim.errors import InvalidSimulationError
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    nodes: int = 8
+    nodes: int = 32
     workers: int = 4
     network_delay: float = 0.0005
     bandwidth: float = 1.5e9 / 8
@@ -35,7 +35,7 @@ class Cluster:
     dispatch: float = 20e-6
     switch: float = 10e-6
     quantum: float = 0.001
-    mailbox: int = 2
+    mailbox: int = 1
     time_slice: float = 0.003
 
     def __post_init__(self) -> None:

@@ -129,7 +129,7 @@ class Operator:
         """Where what messages cost here is noted, if the scheduler wants to know."""
         self.pending = 0
         self.bound = 1
-        """Pending messages at which the job's sources are held."""
+        """Pending messages above which the job's sources are held."""
         self.congested = False
         self._inputs: list[float] = []
         self._low = -math.inf

@@ -141,7 +141,7 @@ class Simulation:
                     message.context = contexts.at_operator(cause, stage)
                 self.submitted += 1
                 receiver.pending += 1
-                if receiver.pending >= receiver.bound and not receiver.congested:
+                if receiver.pending > receiver.bound and not receiver.congested:
                     receiver.congested = True
                     job.congested += 1
                 if receiver.node is operator.node:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from laxity.sim.cluster import Cluster
-from laxity.sim.dataflow import Dataflow, StageCost
 from laxity.sim.engine import Engine
 from laxity.sim.reproduce import plots
 from laxity.sim.reproduce.bursts import pareto_mix
@@ -20,7 +19,7 @@ from laxity.sim.reproduce.report import Claim, Report, Row
 from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import RunResult
 from laxity.sim.simulation import Simulation, simulate
-from laxity.sim.workloads import GROUP_1, MERGE_1, mixed
+from laxity.sim.workloads import COST, GROUP_1, mixed
 
 _OPERATORS, _WORKERS, _COST = 1000, 16, 0.01
 
@@ -87,7 +86,7 @@ def kernel_simpy(until: float) -> float | None:
 
 def speed_of(name: str, seed: int) -> tuple[float, float, int]:
     """(events a second, growth of memory in MiB over the second half, operators)."""
-    flows = mixed(10, 15_000.0)
+    flows = mixed(10)
     simulation = Simulation(flows, Cluster(), scheduler(name), seed=seed)
     operators = sum(len(job.operators) for job in simulation.jobs)
     simulation.engine.run(10.0)
@@ -133,20 +132,26 @@ class Speed(NamedTuple):
         return Report(self.name, self.title, rows, claims)
 
 
+_HEAVIEST = 16
+"""Group 2 jobs: the first point of figure 8b beyond what the cluster can carry."""
+
+
 class Variant(NamedTuple):
     """What is different from the numbers everything else uses."""
 
     label: str
     mailbox: int = Cluster().mailbox
-    merge: float = MERGE_1.per_row
+    groups: float = COST.groups
 
 
 VARIANTS = (
     Variant("as used"),
+    Variant("mailbox 2", mailbox=2),
     Variant("mailbox 4", mailbox=4),
     Variant("mailbox 8", mailbox=8),
     Variant("mailbox 32", mailbox=32),
-    Variant("group 1 merges at 8 us a row", merge=8e-6),
+    Variant("partial results of 250 rows", groups=250),
+    Variant("partial results of 2,000 rows", groups=2000),
 )
 LAWS: dict[str, dict[str, float]] = {
     "as used: shape 1.3, cap 1000, 2 s": {},
@@ -161,22 +166,15 @@ LAWS: dict[str, dict[str, float]] = {
 def run_variant(variant: tuple[Any, ...], name: str, duration: float, seed: int) -> RunResult:
     chosen = Variant(*variant)
     flows = [
-        replace(flow, costs=_merging_at(flow, chosen.merge)) if flow.group == GROUP_1 else flow
-        for flow in mixed(18, 15_000.0)
+        replace(flow, costs={s: replace(c, groups=chosen.groups) for s, c in flow.costs.items()})
+        for flow in mixed(_HEAVIEST)
     ]
     cluster = replace(Cluster(), mailbox=chosen.mailbox)
     return simulate(flows, cluster, scheduler(name), duration=duration, warmup=10.0, seed=seed)
 
 
-def _merging_at(flow: Dataflow, per_row: float) -> dict[str, StageCost]:
-    return {
-        stage: cost if stage == "local" else replace(cost, per_row=per_row)
-        for stage, cost in flow.costs.items()
-    }
-
-
 def run_law(law: dict[str, float], name: str, duration: float, seed: int) -> RunResult:
-    flows = pareto_mix(8000.0, seed, **law)
+    flows = pareto_mix(seed, **law)
     return simulate(flows, Cluster(), scheduler(name), duration=duration, warmup=11.0, seed=seed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from laxity.core.windows import Window
@@ -15,9 +14,9 @@ from laxity.sim.reproduce.runner import Bench
 from laxity.sim.results import RunResult
 from laxity.sim.simulation import Simulation, simulate
 from laxity.sim.workloads import (
+    COST,
     GROUP_1,
     GROUP_2,
-    LOCAL,
     SOURCES,
     TARGET_1,
     TARGET_2,
@@ -29,12 +28,12 @@ _OPERATORS = 8
 
 
 def small_jobs(count: int) -> list[Dataflow]:
-    """Half latency-sensitive, half bulk; each source operator needs a fifth of a core."""
+    """Half latency-sensitive, half bulk; each source operator needs a quarter of a core."""
     flows = []
     for n in range(count):
         bulk = n % 2 == 1
         specs = tuple(
-            SourceSpec(rows=1000, interval=0.01, delay=0.05 + ((5 * n + i) * 0.618 % 1.0) * 0.01)
+            SourceSpec(rows=1000, interval=0.05, delay=0.05 + ((5 * n + i) * 0.618 % 1.0) * 0.05)
             for i in range(_OPERATORS - 3)
         )
         window = Window.tumbling(10.0 if bulk else 1.0)
@@ -55,7 +54,7 @@ class Utilisation(NamedTuple):
 
     def run(self, bench: Bench) -> Report:
         slots = Cluster().cores // _OPERATORS  # each slot has a core to itself, as with YARN
-        counts = bench.pick((4, 8, 12, 16, 20, 24, 27), (4, 16, 27))
+        counts = bench.pick((16, 32, 48, 64, 72, 80), (16, 48, 80))
         points = {("slots", slots): ("slots", slots)}
         points |= {(name, n): (name, n) for name in ("orleans", "cameo") for n in counts}
         duration = bench.pick(20.0, 8.0)
@@ -84,7 +83,9 @@ class Utilisation(NamedTuple):
                   p99("cameo", full) < 0.5 * p99("orleans", full)),
         ])  # fmt: skip
         path = bench.out / f"{self.name}.png"
-        with plots.figure(path, 1, title=f"Figure 1: {self.title}") as (axis,):
+        with plots.figure(path, 1, title=f"Figure 1: {self.title}", claims=report.claims) as (
+            axis,
+        ):
             for name in ("slots", "orleans", "cameo"):
                 own = [row for row in rows if row["scheduler"] == name]
                 axis.plot([r["utilisation"] for r in own], [r["p99_s"] for r in own], "o-",
@@ -101,10 +102,10 @@ TOKENS = (12.0, 24.0, 24.0)
 
 
 def run_tokens(apart: float, lasting: float, step: float, seed: int) -> list[list[float]]:
-    """Rows a second of three dataflows in each step of time. Each offers 2M rows/s; a message
-    costs so much that the cluster processes as many as there are tokens (60 a source)."""
-    cluster = Cluster()
-    heavy = replace(LOCAL, per_row=8e-6)
+    """Rows a second of three dataflows in each step of time. Each offers 2M rows/s; the cluster is
+    so large that it processes as many messages as there are tokens (60 a source)."""
+    cores = sum(TOKENS) * SOURCES * COST.of(1000)
+    cluster = Cluster(nodes=round(cores / Cluster().workers))
     interval = 1000 * SOURCES / 2e6
     flows = []
     for n, tokens in enumerate(TOKENS):
@@ -114,10 +115,8 @@ def run_tokens(apart: float, lasting: float, step: float, seed: int) -> list[lis
             for i in range(SOURCES)
         )  # fmt: skip
         window = Window.tumbling(1.0)
-        flows.append(
-            aggregation(f"dataflow {n + 1}", f"dataflow {n + 1}", TARGET_2, window, specs,
-                        tokens=tokens, local=heavy)
-        )  # fmt: skip
+        name = f"dataflow {n + 1}"
+        flows.append(aggregation(name, name, TARGET_2, window, specs, tokens=tokens))
     simulation = Simulation(flows, cluster, scheduler("token"), seed=seed)
     rates: list[list[float]] = []
     before = [0.0] * len(flows)
@@ -159,7 +158,9 @@ class TokenShares(NamedTuple):
             ),
         ])  # fmt: skip
         path = bench.out / f"{self.name}.png"
-        with plots.figure(path, 1, title=f"Figure 6: {self.title}") as (axis,):
+        with plots.figure(path, 1, title=f"Figure 6: {self.title}", claims=report.claims) as (
+            axis,
+        ):
             for i in range(3):
                 axis.plot([row["time_s"] for row in rows], [line[i] / 1e6 for line in rates],
                           label=f"dataflow {i + 1} ({TOKENS[i]:.0f} tokens)")  # fmt: skip

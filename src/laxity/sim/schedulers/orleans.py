@@ -1,9 +1,16 @@
 """Orleans' scheduler: a ConcurrentBag of operators that have messages.
 
-Each worker has a list of its own. What an operator running on it wakes up goes there, and so
-does the operator itself when its quantum ends with messages left; a worker takes the newest from
-its own list. Only when that is empty does it take the oldest of what the network's threads have
-put into theirs, and only then steals the oldest of another worker.
+A bag keeps a list for each thread; a thread takes the newest of its own and, when that is empty,
+the oldest of another's. What matters is who adds. In Orleans 1.5.2, which the paper compares with:
+
+- A message wakes its operator from the thread that receives messages, and one sent on the same
+  node is looped back to that thread too (`OutboundMessageQueue.SendMessage`,
+  `IncomingMessageAgent.EnqueueReceiveMessage`). So operators that wake up are served in the order
+  they woke, by whichever worker is free first.
+- A worker adds only the operator that it has run for a quantum and that has messages left
+  (`WorkItemGroup.Execute`). That is then the newest of its own list, and what it takes next.
+
+So an operator, once taken, keeps its worker until it has no messages: no list need be kept.
 """
 
 from __future__ import annotations
@@ -24,16 +31,17 @@ class Orleans:
     name = "orleans"
 
     def node(self, simulation: Simulation, number: int) -> PoolNode:
-        return PoolNode(simulation, number, _Bag(simulation.cluster.workers))
+        return PoolNode(simulation, number, _Bag())
 
     def contexts(self, dataflow: Dataflow, ids: Iterator[int]) -> None:
         return None
 
 
 class _Bag:
-    def __init__(self, workers: int) -> None:
-        self._local: list[deque[Operator]] = [deque() for _ in range(workers)]
-        self._network: deque[Operator] = deque()
+    """`operator.listed`: it waits among the woken, or runs."""
+
+    def __init__(self) -> None:
+        self._woken: deque[Operator] = deque()
 
     def add_operator(self, operator: Operator) -> None:
         pass
@@ -43,23 +51,13 @@ class _Bag:
         operator.mailbox.append(message)
         if not operator.listed:
             operator.listed = True
-            (self._network if worker < 0 else self._local[worker]).append(operator)
+            self._woken.append(operator)
 
     def take(self, worker: int) -> Message | None:
-        if self._local[worker]:
-            return self._local[worker].pop().mailbox.popleft()
-        if self._network:
-            return self._network.popleft().mailbox.popleft()
-        for other in self._local:
-            if other:
-                return other.popleft().mailbox.popleft()
-        return None
+        return self._woken.popleft().mailbox.popleft() if self._woken else None
 
     def next(self, worker: int, operator: Operator, expired: bool) -> Message | None:
         if operator.mailbox:
-            if not expired:
-                return operator.mailbox.popleft()
-            self._local[worker].append(operator)
-        else:
-            operator.listed = False
+            return operator.mailbox.popleft()
+        operator.listed = False
         return self.take(worker)
