@@ -178,10 +178,11 @@ def _draw(axis: Any, schedules: dict[str, list[Run]]) -> None:
         if work.job == "J2":
             due = work.arrival + FLOWS["J2"].target
             axis.axvline(due, color="#0b6e4f", linestyle=":", linewidth=1.2)
-            axis.text(due, 0.45, f"{work.name} due", ha="center", fontsize=8, color="#0b6e4f")
+            side = "right" if work.name == "M2" else "left"
+            axis.text(due, 0.45, f" {work.name} due ", ha=side, fontsize=8, color="#0b6e4f")
     axis.set_yticks([-line for line in range(len(schedules))], list(schedules), fontsize=9)
     axis.set_ylim(-len(schedules) + 0.4, 0.75)
-    axis.set_xlim(25, 165)
+    axis.set_xlim(25, 175)
     axis.set_xlabel("time")
     axis.legend(fontsize=8, loc="center right")
 

@@ -98,6 +98,7 @@ class Report:
                     "what": claim.what,
                     "paper": claim.paper,
                     "ours": _plain(claim.ours),
+                    "unit": claim.unit,
                     "verdict": claim.verdict.value,
                     "why": claim.why,
                 }

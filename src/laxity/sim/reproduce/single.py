@@ -190,7 +190,7 @@ class LatencyCdf(NamedTuple):
             "message, which outlasts the quantum, so an operator that merges eight queues eight "
             "times. How long FIFO keeps an operator decides: "
             f"{ratio['each message']:.2f} × if it stands in the queue once for each message, "
-            f"{ratio['100 ms']:.2f} × with a quantum of 100 ms, never below 1"
+            f"{ratio['100 ms']:.2f} × with a quantum of 100 ms"
         )
 
     def _loads(self, bench: Bench) -> str:
@@ -262,7 +262,7 @@ def _draw_timeline(axis: Any, starts: list[Start]) -> None:
         axis.scatter([s[0] for s in first], [s[1] for s in first], s=9, c=shade, label=label)
     for end in (11.0, 12.0):
         axis.axvline(end, color="red", linewidth=0.8)
-    axis.set_xlim(10.0, 12.6)
+    axis.set_xlim(10.3, 12.6)
     axis.set_xlabel("time (s)")
 
 
