@@ -223,9 +223,9 @@ class Sensitivity(NamedTuple):
         with plots.figure(path, 1, title=self.title, height=4.5) as (axis,):
             labels = list(dict.fromkeys(f"{r['figure']}: {r['variant']}" for r in rows))
             for name, offset in (("orleans", -0.2), ("fifo", 0.2)):
-                own = [r["p99_factor"] for r in rows if r["scheduler"] == name]
+                factors = [r["p99_factor"] for r in rows if r["scheduler"] == name]
                 at = [n + offset for n in range(len(labels))]
-                axis.barh(at, own, 0.35, label=name, color=plots.colour(name))
+                axis.barh(at, factors, 0.35, label=name, color=plots.colour(name))
             axis.set_yticks(range(len(labels)), labels, fontsize=7)
             axis.set_xscale("log")
             axis.set_xlabel("group 1 p99 against Cameo's")
