@@ -13,7 +13,7 @@ from laxity.clock import VirtualClock
 from laxity.host.binding import Binding
 from laxity.host.drivers.spark import FeedDriver
 from laxity.host.entities import Deployment, LogicalOperator, PhysicalOperator, Query, entity_id
-from laxity.host.errors import InvalidHostConfigError, MissingMetricError
+from laxity.host.errors import EngineTimeoutError, InvalidHostConfigError, MissingMetricError
 from laxity.host.fetch import ThreadedFetcher
 from laxity.host.loop import HostLoop
 from laxity.host.metrics import Snapshot
@@ -290,6 +290,17 @@ def test_an_engine_that_hangs_holds_nobody_up_and_recovers() -> None:
         if len(recorder.applied[-1].priorities) == 2:
             break
     assert said[1:] == ["engine 'bad' is back"]
+
+
+def test_an_engine_that_has_never_answered_is_given_more_time_once() -> None:
+    driver = Hanging(deployment("cold", "a"), queues("cold", a=1))
+    fetcher = ThreadedFetcher(timeout=0.0, first=30.0)
+    threading.Timer(0.05, driver.let_go.set).start()
+    assert isinstance(fetcher.fetch([(driver, frozenset())], 0.0)["cold"], Snapshot)
+    driver.let_go.clear()
+    assert isinstance(fetcher.fetch([(driver, frozenset())], 1.0)["cold"], EngineTimeoutError)
+    driver.let_go.set()
+    fetcher.close()
 
 
 def test_run_stops_from_another_thread_and_close_puts_back() -> None:

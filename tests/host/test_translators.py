@@ -90,10 +90,10 @@ def test_a_thread_that_ends_between_reading_and_setting_is_passed_over() -> None
 def test_a_reused_tid_is_never_touched() -> None:
     kernel = FakeKernel(MAIN, Thread(2, 11, 999))
     bench = Bench(kernel, "nice")
-    bench.translator.apply(ratios(a=4))
+    bench.translator.apply(ratios(a=4, b=1))
     assert kernel.nices[11] == 0
     kernel.living = [MAIN, A]
-    bench.translator.apply(ratios(a=4))
+    bench.translator.apply(ratios(a=4, b=1))
     kernel.living = [MAIN, Thread(2, 11, 999)]
     bench.translator.release()
     assert kernel.nices[11] == -20, "the stranger keeps what it has"
@@ -124,7 +124,7 @@ def test_threads_born_with_a_value_of_ours_are_put_back_to_the_processs_own() ->
     kernel = FakeKernel(MAIN, A)
     kernel.nices[1] = 2
     bench = Bench(kernel, "nice")
-    bench.translator.apply(ratios(a=4))
+    bench.translator.apply(ratios(a=4, b=1))
     scheduled, unseen = Thread(1, 12, 50), Thread(1, 14, 51)
     worker = Thread(70, 70, 52)
     kernel.birth(scheduled, parent=11)
@@ -282,11 +282,12 @@ def test_names_that_do_not_exist_are_refused() -> None:
 
 
 def test_a_dry_run_says_what_it_would_do_and_does_nothing() -> None:
-    kernel = FakeKernel(MAIN, A, B)
+    kernel = FakeKernel(MAIN, A, B, C)
     said: list[str] = []
     dry = DryKernel(kernel, said.append)
     bench = Bench(dry, "shares+nice")
-    nested = NestedSchedule(groups(a=4, b=1), ratios(a=4, b=1))
+    both = {"e/a": Group(4, frozenset({A, B})), "e/c": Group(1, frozenset({C}))}
+    nested = NestedSchedule(GroupingSchedule(both, Spacing.LOG), ratios(a=4, b=1, c=1))
     bench.translator.apply(nested)
     assert "mkdir /cg/laxity-test/e_a" in said
     assert "/cg/laxity-test/e_a/cpu.shares <- 2048" in said
@@ -329,7 +330,7 @@ def test_what_cannot_be_put_back_stays_in_the_journal(tmp_path: Path) -> None:
     kernel = FakeKernel(MAIN, A)
     journal = Journal(kernel, tmp_path, "host")
     tools = Tools(kernel, journal, Notices(lambda _: None), "p")
-    make_translator("nice", tools).apply(ratios(a=4))
+    make_translator("nice", tools).apply(ratios(a=4, b=1))
     kernel.fail["set_nice"] = PermissionError(errno.EPERM, "no longer root")
     assert journal.restore().failed == ["nice of thread 11 of process 1: no longer root"]
     journal.close()
@@ -347,7 +348,7 @@ def test_a_long_run_does_not_grow_the_journal(tmp_path: Path) -> None:
         tid = 100 + round_
         kernel.living = [MAIN, Thread(1, tid, round_)]
         kernel.nices[tid] = 0
-        translator.apply(SinglePrioritySchedule({kernel.living[1]: 1.0}, Spacing.LOG))
+        translator.apply(SinglePrioritySchedule({MAIN: 4.0, kernel.living[1]: 1.0}, Spacing.LOG))
     lines = (tmp_path / "host.journal").read_text().count("\n")
     assert lines < 2100
     journal.restore()

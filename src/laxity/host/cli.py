@@ -16,6 +16,9 @@ host_app = typer.Typer(
     invoke_without_command=True,
 )
 
+_DRY_LOOKS = 5
+"""Periods a dry run waits until metrics are known."""
+
 StateDir = Annotated[
     Path | None, typer.Option("--state-dir", help="Where journal and status files live.")
 ]
@@ -121,12 +124,17 @@ def _run(
         # Nothing was changed, so there is nothing to put back.
         loop = runner.__enter__().loop
         loop.look()
-        time.sleep(settings.period)
-        step = loop.step()
+        for _ in range(_DRY_LOOKS):
+            time.sleep(settings.period)
+            step = loop.step()
+            if would or not step.snapshots:
+                break
         for line in explained(would, step.snapshots.values()):
             out.print(line, markup=False)
         if not would:
             out.print("nothing would be changed")
+        if not step.snapshots:
+            raise typer.Exit(1)
         return
     # Blocked in all threads and waited for here: a handler could find the loop's locks held.
     endings = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

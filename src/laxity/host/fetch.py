@@ -56,6 +56,7 @@ class _Worker:
     questions: queue.SimpleQueue[tuple[Driver, float, frozenset[str]] | None]
     answers: queue.SimpleQueue[Snapshot | Exception]
     pending: bool = False
+    has_answered: bool = False
     busy_seconds: float = 0.0
 
     def run(self) -> None:
@@ -72,8 +73,11 @@ class ThreadedFetcher:
     is ever stuck, and a late answer is thrown away as out of date.
     """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, first: float | None = None) -> None:
+        """`first` is the patience with an engine that has never answered yet: the first call of
+        a REST API may have to load and compile it."""
         self._timeout = timeout
+        self._first = timeout if first is None else first
         self._workers: dict[str, _Worker] = {}
 
     def close(self) -> None:
@@ -95,11 +99,12 @@ class ThreadedFetcher:
             worker.pending = True
             worker.questions.put((driver, now, wanted))
             asked[driver.name] = worker
-        deadline = monotonic() + self._timeout
+        began = monotonic()
         for name, worker in asked.items():
+            patience = self._timeout if worker.has_answered else self._first
             try:
-                answers[name] = worker.answers.get(timeout=max(0.0, deadline - monotonic()))
-                worker.pending = False
+                answers[name] = worker.answers.get(timeout=max(0.0, began + patience - monotonic()))
+                worker.pending, worker.has_answered = False, True
             except queue.Empty:
                 answers[name] = self._timed_out(name)
         return answers

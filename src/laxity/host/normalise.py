@@ -81,12 +81,15 @@ def log_min_max(priorities: Mapping[K, float], scale: Scale) -> dict[K, float]:
 def exact_nice(priorities: Mapping[K, float], scale: Scale = NICE) -> dict[K, float]:
     """Nice values under which CPU time is in the ratio of the priorities:
     F(x) = n_max + (log p_max − log x) / log 1.25; min-max on the logarithms where the ratios are
-    too wide for the scale."""
+    too wide for the scale. Where all are equal nobody is preferred, to the rest of the machine
+    neither."""
     _check(priorities)
     if not priorities:
         return {}
     logarithms = _logarithms(priorities)
     top = max(logarithms.values())
+    if min(logarithms.values()) == top:
+        return dict.fromkeys(priorities, scale.neutral)
     steps = {key: (top - value) / math.log(NICE_STEP) for key, value in logarithms.items()}
     if max(steps.values()) > abs(scale.lax - scale.urgent):
         return min_max(logarithms, scale)

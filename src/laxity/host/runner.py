@@ -31,6 +31,9 @@ OWN_NICE = -10
 _STATUS_EVERY = 0.9
 """Seconds, just below the usual period; shorter ones do not write the status file more often."""
 
+_FIRST_ANSWER = 5.0
+"""Seconds that an engine which has never answered may take, once."""
+
 BindingMaker = Callable[[Kernel, Journal, Notices], list[Binding]]
 
 
@@ -76,7 +79,7 @@ class HostRunner:
             self.loop = HostLoop(
                 self.drivers,
                 self.make_bindings(kernel, self.journal, self.notices),
-                fetcher=ThreadedFetcher(self.timeout),
+                fetcher=ThreadedFetcher(self.timeout, max(self.timeout, _FIRST_ANSWER)),
                 notices=self.notices,
                 on_step=self._after_step,
             )
