@@ -77,7 +77,7 @@ public final class Gate {
       stream.announced = true;
       hub.announceThread(stream.id, false);
     }
-    stream.arrival = Double.isNaN(stream.lastRead) ? asked : stream.lastRead;
+    noteArrival(stream, asked);
     leave(stream);
     try {
       hub.trip("moment");
@@ -96,7 +96,20 @@ public final class Gate {
     double now = Hub.now();
     stream.lastRead = now;
     stream.enter(Stream.RUNNING, now);
-    stream.batchFacts.put(Long.valueOf(nextBatch(stream)), new double[] {now - asked, stream.arrival});
+    stream.batchFacts.put(Long.valueOf(nextBatch(stream)), new double[] {now - asked, stream.oldest});
+  }
+
+  private void noteArrival(Stream stream, double asked) {
+    boolean first = Double.isNaN(stream.lastRead);
+    stream.arrival = first ? asked : stream.lastRead;
+    double oldest = stream.arrival;
+    try {
+      hub.trip("backlog");
+      if (!first) oldest = stream.backlog.oldest(stream);
+    } catch (Throwable error) {
+      hub.notice("backlog", "the latency of a query that is behind is measured from its last reading only", error);
+    }
+    stream.oldest = oldest;
   }
 
   private void chooseStyle(Stream stream) {
@@ -115,6 +128,18 @@ public final class Gate {
       return stream.currentBatch();
     } catch (Exception unknown) {
       return -1;
+    }
+  }
+
+  /** Did an operation stop the query here? Then it has to pass again. */
+  boolean stands(Stream stream) throws InterruptedException {
+    try {
+      return Boundary.of(stream.id).reached(stream);
+    } catch (InterruptedException stop) {
+      throw stop;
+    } catch (Throwable error) {
+      hub.notice("boundary", "an operation on a query was left out", error);
+      return false;
     }
   }
 

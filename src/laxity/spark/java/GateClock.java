@@ -53,7 +53,7 @@ public final class GateClock implements Clock {
     if (retired) return;
     try {
       gate.pass(stream);
-      while (!retired && Boundary.of(stream.id).reached(stream)) {
+      while (!retired && gate.stands(stream)) {
         stream.lastRead = stream.arrival; // what arrived while it stood there has waited since then
         gate.pass(stream);
       }

@@ -155,6 +155,7 @@ public final class Measures extends SparkListener {
 
   public void onOtherEvent(SparkListenerEvent e) {
     try {
+      hub.trip("measure");
       if (e instanceof StreamingQueryListener.QueryProgressEvent) {
         batch(((StreamingQueryListener.QueryProgressEvent) e).progress());
       } else if (e instanceof StreamingQueryListener.QueryTerminatedEvent) {
@@ -181,13 +182,13 @@ public final class Measures extends SparkListener {
       line.append("\te.").append(entry.getKey()).append('=')
           .append(java.time.Instant.parse((String) entry.getValue()).toEpochMilli() / 1000.0);
     }
+    Stream stream = hub.stream(p.id().toString());
     SourceProgress[] sources = p.sources();
-    boolean backlog = false; // did a source have more than this batch took?
+    boolean backlog = stream != null && Backlog.filesLeft(stream); // did a source have more than this batch took?
     for (int i = 0; i < sources.length; i++) {
       String latest = sources[i].latestOffset();
       if (latest != null && !latest.equals("null") && !latest.equals(sources[i].endOffset())) backlog = true;
     }
-    Stream stream = hub.stream(p.id().toString());
     double[] facts = stream == null ? null : (double[]) stream.batchFacts.remove(Long.valueOf(p.batchId()));
     line.append("\tbacklog=").append(backlog ? 1 : 0).append("\theld=").append(facts == null ? 0.0 : facts[0])
         .append("\tarrival=").append(facts == null ? Double.NaN : facts[1]);

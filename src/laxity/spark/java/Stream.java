@@ -20,8 +20,14 @@ public final class Stream {
   public final String runId;
   public final String name;
 
-  /** No event of the current batch was there before this moment: when offsets were read last. */
+  /**
+   * What the current batch is ordered by: when offsets were read before. A query that left events behind has some that
+   * are older, but is not ordered by them: once far behind it would pass everybody until it has caught up, and those who
+   * could still keep their targets would miss them for it. So each of its batches is due one target after its reading.
+   */
   public volatile double arrival = Double.NaN;
+  /** No event of the current batch was there before this moment: what its latency is measured from. */
+  public volatile double oldest = Double.NaN;
   /** The watermark before the current batch; windows that end after it are still to come. */
   public volatile double watermark = Double.NaN;
   /** The watermark that the batches so far have reached; the next batch will have it. */
@@ -30,6 +36,7 @@ public final class Stream {
 
   public volatile int state = IDLE;
   public volatile double stateSince;
+  /** When offsets were read last. */
   public volatile double lastRead = Double.NaN;
   /** The batch the gate was last passed for; the same again means that there was no data. */
   public long lastBatch = -1;
@@ -40,6 +47,7 @@ public final class Stream {
   /** Batch → {seconds held by the gate, arrival}, until the batch's progress report takes it. */
   public final ConcurrentHashMap batchFacts = new ConcurrentHashMap();
 
+  final Backlog backlog = new Backlog();
   public final SmallBatches smallBatches = new SmallBatches(this);
 
   private long batch = -1;
@@ -101,8 +109,13 @@ public final class Stream {
     return millis <= 0 ? Double.NaN : millis / 1000.0;
   }
 
-  private Object context() throws Exception {
+  Object context() throws Exception {
     return Reflect.call(execution, "getLatestExecutionContext");
+  }
+
+  /** Continuous and real-time queries: their tasks run for minutes, and answer while they do. */
+  boolean answersWithinTasks() {
+    return unmanaged != null && (unmanaged.startsWith("Continuous") || unmanaged.startsWith("RealTime"));
   }
 
   public boolean isActive() throws Exception {
