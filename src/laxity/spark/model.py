@@ -122,6 +122,8 @@ class QueryModel:
     def _limit_unit(self) -> str | None:
         if self.semantics is None or not self.settings.size:
             return None
+        if not self.semantics.paced_by_laxity:
+            return None  # how much such a batch takes is part of what its trigger promises
         units = {source.limit_by for source in self.semantics.sources}
         only = units.pop() if len(units) == 1 else None
         return only if only in ("rows", "files") else None

@@ -195,7 +195,8 @@ public final class LaxityPool extends Pool {
     QueryRule rule = stream == null ? null : d.query(seat.queryId);
     if (rule != null) {
       // A query that Laxity leaves alone has no gate to tell when its batch began.
-      if (Double.isNaN(stream.arrival)) seat.priority = seat.submitted + rule.rule.offset;
+      if (stream.answersWithinTasks()) seat.priority = seat.submitted;
+      else if (Double.isNaN(stream.arrival)) seat.priority = seat.submitted + rule.rule.offset;
       else seat.priority = rule.priority(seat.position, stream);
       seat.lax = rule.rule.isDeadline() && seat.priority - now > d.horizon;
     } else {
@@ -213,6 +214,16 @@ public final class LaxityPool extends Pool {
 
   /** Asked for every slot a task set is about to take (see SlotGuard). */
   boolean refuses(TaskSetManager tasks) {
+    try {
+      hub.trip("caps");
+      return isRefused(tasks);
+    } catch (Throwable error) {
+      hub.notice("caps", "caps and reserved slots do not hold", error);
+      return false;
+    }
+  }
+
+  private boolean isRefused(TaskSetManager tasks) {
     Decisions d = hub.decisions(Hub.now());
     Seat seat = (Seat) seats.get(tasks);
     if (d == null || seat == null) return false;

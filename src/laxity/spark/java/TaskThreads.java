@@ -107,7 +107,10 @@ public final class TaskThreads extends ThreadPoolExecutor {
     Properties p = (Properties) Reflect.call(description, "properties");
     String due = p.getProperty("laxity.due");
     if (due != null) return Double.parseDouble(due) - now > d.horizon;
-    QueryRule rule = d.query(p.getProperty("sql.streaming.queryId"));
+    String id = p.getProperty("sql.streaming.queryId");
+    Stream stream = hub.stream(id);
+    if (stream != null && stream.answersWithinTasks()) return false;
+    QueryRule rule = d.query(id);
     return rule == null || !rule.urgent;
   }
 
