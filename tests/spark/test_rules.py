@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -155,3 +156,85 @@ def test_the_same_contexts_give_the_same_order(
 def _compile(policy: Policy, query: Query) -> list[PriorityRule]:
     target, window, line, costs = query
     return [policy.rule(Situation(target, cost, path, window, line)) for cost, path in costs]
+
+
+# What that order comes to: one slot in virtual time, handed out as the JVM says. As in Spark a
+# query has one batch at a time, which takes what came since the one before was read.
+
+
+class Demand(NamedTuple):
+    target: float
+    cost: float
+    period: float
+    """Data comes every so many seconds."""
+
+
+def run_in_order(
+    bridge: Bridge, policy: str, demands: list[Demand], until: float
+) -> list[list[float]]:
+    """The latencies of every query's batches."""
+    load = load_policy(policy)
+    decisions = Decisions(
+        queries=tuple(
+            decision(f"q{i}", load.rule(Situation(d.target, d.cost, 0.0, None, None)))
+            for i, d in enumerate(demands)
+        )
+    ).encode()
+    read = [0.0] * len(demands)
+    latencies: list[list[float]] = [[] for _ in demands]
+    now = 0.0
+    while now < until:
+        # The first event that came after the last reading is the one that waits longest.
+        arrivals = [(read[i] // d.period + 1) * d.period for i, d in enumerate(demands)]
+        submitted = sorted(range(len(demands)), key=lambda i: read[i])
+        waiting = [i for i in submitted if arrivals[i] <= now]
+        if not waiting:
+            now = min(arrivals)
+            continue
+        contexts = "\n".join(context_line(f"q{i}", "", 0.0, Facts(arrivals[i])) for i in waiting)
+        chosen = waiting[bridge.order(decisions, contexts)[0]]
+        read[chosen] = now
+        now += demands[chosen].cost
+        latencies[chosen].append(now - arrivals[chosen])
+    return latencies
+
+
+def test_under_overload_all_are_late_by_the_same(bridge: Bridge) -> None:
+    """One and a half times as much work as the slot can do, for targets a factor of twenty
+    apart: the order shares the delay, so that all are beyond their targets by about as much.
+    Arrival order lets the tight ones bear it, and the lax ones keep time they do not need."""
+    demands = [Demand(target, 0.5, 0.05) for target in (0.6, 1.0, 3.0, 12.0)]
+
+    def late(policy: str) -> list[float]:
+        runs = run_in_order(bridge, policy, demands, 200.0)
+        settled = [latencies[len(latencies) // 4 :] for latencies in runs]
+        return [fmean(found) - d.target for found, d in zip(settled, demands, strict=True)]
+
+    shared, by_arrival = late("llf"), late("fifo")
+    assert max(shared) - min(shared) <= 0.6  # a batch, and the pace of the data
+    assert max(by_arrival) - min(by_arrival) > 10.0
+    assert max(shared) < max(by_arrival)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    urgent=st.lists(st.floats(0.02, 0.1), min_size=1, max_size=4),
+    load=st.floats(0.1, 0.8),
+    lax=st.lists(
+        st.builds(Demand, st.floats(20.0, 60.0), st.floats(0.05, 0.1), st.floats(0.1, 5.0)),
+        min_size=1,
+        max_size=3,
+    ),
+)
+def test_nobody_starves_while_urgent_load_is_below_capacity(
+    bridge: Bridge, urgent: list[float], load: float, lax: list[Demand]
+) -> None:
+    """However lax work piles up beside them: who has less time goes first, but time passes for
+    all, and at its start deadline the laxest query is the most urgent one."""
+    demands = [Demand(1.0, cost, cost * len(urgent) / load) for cost in urgent]
+    everybody = [*demands, *lax]
+    for query, latencies in zip(
+        everybody, run_in_order(bridge, "llf", everybody, 70.0), strict=True
+    ):
+        assert latencies
+        assert max(latencies) <= query.target
