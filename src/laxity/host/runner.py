@@ -16,7 +16,7 @@ from typing import Any
 
 from laxity.host.binding import Binding
 from laxity.host.drivers.api import Driver
-from laxity.host.fetch import ThreadedFetcher
+from laxity.host.fetch import Fetcher, InlineFetcher, ThreadedFetcher
 from laxity.host.journal import Journal, default_directory, recover
 from laxity.host.kernel import DryKernel, Kernel, LinuxKernel
 from laxity.host.loop import HostLoop, Step
@@ -47,6 +47,8 @@ class HostRunner:
     name: str = "host"
     directory: Path | None = None
     timeout: float = 1.0
+    fetcher: Fetcher | None = None
+    """How drivers are asked; None asks each in a thread of its own, and waits for `timeout`."""
     say: Callable[[str], None] | None = None
     dry_run: Callable[[str], None] | None = None
     on_step: Callable[[Step], None] | None = None
@@ -79,7 +81,8 @@ class HostRunner:
             self.loop = HostLoop(
                 self.drivers,
                 self.make_bindings(kernel, self.journal, self.notices),
-                fetcher=ThreadedFetcher(self.timeout, max(self.timeout, _FIRST_ANSWER)),
+                fetcher=self.fetcher
+                or ThreadedFetcher(self.timeout, max(self.timeout, _FIRST_ANSWER)),
                 notices=self.notices,
                 on_step=self._after_step,
             )
@@ -202,6 +205,6 @@ def for_driver(
         made = make_translator(translator, tools, **options)
         return [Binding(chosen.name, chosen, made, period=period)]
 
-    return HostRunner(
-        [driver], bindings, name=name or f"{driver.name}-{os.getpid()}", timeout=period, say=say
-    )
+    # What a program knows of itself it need not be asked for in another thread, nor within a time.
+    called = name or f"{driver.name}-{os.getpid()}"
+    return HostRunner([driver], bindings, name=called, fetcher=InlineFetcher(), say=say)
