@@ -38,6 +38,7 @@ from laxity.spark.model import QueryModel
 from laxity.spark.query import explain_misses
 from laxity.spark.settings import Settings
 from laxity.spark.sizing import BatchSizer
+from laxity.spark.status import QueryStatus, Status
 from laxity.spark.wire import (
     BatchDone,
     Decisions,
@@ -349,7 +350,50 @@ def test_misses_are_explained_by_where_the_time_went() -> None:
         "    100ms  committing",
     ]
     assert "nothing can be missed" in explain_misses("alerts", results, {}, None)
-    assert "met its target" in explain_misses("alerts", [], {}, 0.5)
+    kept = [replace(result, target=5.0) for result in results]
+    assert "met its target of 5s in all 1" in explain_misses("alerts", kept, {}, 5.0)
+    assert "missed its target of 500ms in 1 of 2" in explain_misses(
+        "alerts", [*kept, *results], {}, 5.0
+    )
+    assert "no results lately" in explain_misses("alerts", [], {}, 0.5)
+
+
+def test_a_status_is_a_table_with_what_needs_attention_below() -> None:
+    def query(name: str, target: float | None) -> QueryModel:
+        return QueryModel(name, name, settings=Settings(), target=target, tenant="ads")
+
+    slow = query("a name that needs more room than others", 0.5)
+    for _ in range(5):
+        slow.log.add_batch(
+            batch(took=2.0), [], target=0.5, arrivals=[(100.0, ArrivalSource.OFFSETS, None)]
+        )
+    left = query("left", None)
+    left.unmanaged = "RealTimeTrigger"
+    models = [left, slow]
+    status = Status(
+        queries=tuple(QueryStatus.of(m, 102.0, {}) for m in models),
+        policy="llf",
+        cores=2,
+        reserved=2,
+        overloaded=True,
+        overload=4.0,
+        notices=("something to know",),
+        loop_alive=True,
+        loop_cpu=0.0,
+        sorts=0,
+        sort_seconds=0.0,
+    )
+    head, first, second, over, note = str(status).splitlines()
+    assert head.split() == ["query", "tenant", "target", "state", "p50", "p99", "met", "rows/s"]
+    assert first.index("ads") == second.index("ads") == head.index("tenant")
+    assert first.startswith("a name that needs more room than others  ads      500ms  starting")
+    assert first.split()[-2:] == ["0%", "0"]
+    assert "left alone: real-time" in second
+    assert over.endswith("takes 4.0 × its target (a name that needs more room than others)")
+    assert note == "note: something to know"
+    with pytest.raises(UnknownQueryError, match="running are: a name"):
+        status["nobody"]
+    assert "no streaming queries" in str(replace(status, queries=(), overload=None))
 
 
 # Sizes.
@@ -504,9 +548,26 @@ def test_a_floor_is_told_once_and_again_for_another_target(
         made.handle(Report(streams=[seen()], batches=[done]), 100.0 + index)
     assert len(made.notices) == 1
     assert "'q' has not met its target of 200ms" in made.notices[0]
-    assert "its fastest took 900ms" in made.notices[0]
+    assert "its fastest took 900ms by itself: a target below that cannot" in made.notices[0]
     assert len([r for r in caplog.records if r.name == "laxity"]) == 1
     assert model.log.fastest == pytest.approx(0.9)
+    model.target = 1.0
+    done = batch(50, started=150.0, took=0.9, arrival=150.0)
+    made.handle(Report(streams=[seen()], batches=[done]), 151.0)
+    assert made.notices == ()  # what no longer holds is not shown
+
+
+def test_a_floor_below_the_target_is_others_being_in_the_way() -> None:
+    made = controller()
+    with_query(made, target=0.5)
+    for index in range(20):
+        at = 100.0 + index
+        slow = stage(batch=index, submitted=at + 0.1, launched=at + 0.7, done=at + 0.8)
+        done = batch(index, started=at, took=0.9, arrival=at)
+        made.handle(Report(streams=[seen()], stages=[slow], batches=[done]), at)
+    assert "took 900ms, 300ms of it by itself: others are in its way" in made.notices[0]
+    made.handle(Report(streams=[seen()], ended=[StreamEnded("q", "run", "")]), 130.0)
+    assert made.notices == ()
 
 
 def test_a_target_met_once_is_not_judged() -> None:
@@ -516,7 +577,7 @@ def test_a_target_met_once_is_not_judged() -> None:
         took = 0.4 if index == 3 else 0.9
         done = batch(index, started=100.0 + index, took=took, arrival=100.0 + index)
         made.handle(Report(streams=[seen()], batches=[done]), 100.0 + index)
-    assert made.notices == []
+    assert made.notices == ()
 
 
 def test_overload_is_how_far_the_worst_is_over() -> None:

@@ -43,9 +43,9 @@ class Controller:
         self.shares: dict[str, float] = {}
         """Token shares of tenants, for policies that share by tokens."""
         self.capacity = Capacity(driver_cores=driver_cores)
-        self.notices: list[str] = []
         self.on_result: Callable[[QueryModel, Result], None] | None = None
         self._told: set[str] = set()
+        self._notices: dict[str, str] = {}
         self._ended: dict[str, QueryModel] = {}
 
     # Looking up.
@@ -113,30 +113,48 @@ class Controller:
         model = self.models.pop(query_id, None)
         if model is None:
             return
+        self.withdraw(f"floor {query_id}")
         model.state, model.error = ("failed" if error else "stopped"), error
         self._ended[query_id] = model
         while len(self._ended) > 200:
             self._ended.pop(next(iter(self._ended)))
 
     def _judge_target(self, model: QueryModel) -> None:
-        """A target no result has ever met is not a scheduling problem: say so, with the floor."""
-        history = model.log
-        if model.target is None or history.fastest is None:
+        """A target no result has ever met: say so, with the floor. Below it no order of work
+        helps; above it, others are in the way."""
+        log = model.log
+        if model.target is None or log.fastest is None or log.floor is None:
             return
-        if history.total >= _RESULTS_BEFORE_JUDGING and history.total_met == 0:
-            self.tell(
-                f"query {model.name!r} has not met its target of {format_duration(model.target)} "
-                f"once in {history.total} results; its fastest took "
-                f"{format_duration(history.fastest)}, so a target below that cannot be met",
-                key=f"floor {model.id} {model.target}",
-            )
+        if log.total < _RESULTS_BEFORE_JUDGING or log.fastest <= model.target:
+            self.withdraw(f"floor {model.id}")
+            return
+        fastest, floor = format_duration(log.fastest), format_duration(log.floor)
+        if log.floor > model.target:
+            why = f"took {floor} by itself: a target below that cannot be met"
+        else:
+            why = f"took {fastest}, {floor} of it by itself: others are in its way"
+        self.tell(
+            f"query {model.name!r} has not met its target of {format_duration(model.target)} "
+            f"once in {log.total} results; its fastest {why}",
+            key=f"floor {model.id} {model.target}",
+        )
 
     def tell(self, message: str, *, key: str) -> None:
         """Say it once."""
         if key not in self._told:
             self._told.add(key)
-            self.notices.append(message)
+            self._notices[key] = message
             log.warning(message)
+
+    def withdraw(self, prefix: str) -> None:
+        """It no longer holds. What was said is not said again."""
+        for key in [key for key in self._notices if key.startswith(prefix)]:
+            del self._notices[key]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What was said and still holds."""
+        return tuple(self._notices.values())
 
     # Decisions out.
 

@@ -35,6 +35,10 @@ class DuplicateQueryError(LaxityError, ValueError):
     """Query names are unique within a session."""
 
 
+class NotAWriterError(LaxityError, TypeError):
+    """Something else than a DataStreamWriter was given to start."""
+
+
 class InvalidCapError(LaxityError, ValueError):
     """A cap that is neither a number of slots nor a share of them."""
 

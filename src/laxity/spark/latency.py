@@ -53,6 +53,12 @@ class Result:
         return self.emitted - self.arrival
 
     @property
+    def own(self) -> float:
+        """What it took by itself: without being held, and with a slot at once."""
+        others = self.phases.get(Phase.HELD, 0.0) + self.phases.get(Phase.WAITING, 0.0)
+        return self.latency - others
+
+    @property
     def met(self) -> bool:
         return self.target is None or self.latency <= self.target
 
@@ -106,6 +112,8 @@ class LatencyLog:
     period: float = 300.0
     results: deque[Result] = field(default_factory=lambda: deque(maxlen=10_000))
     fastest: float | None = None
+    floor: float | None = None
+    """What the fastest would have taken, had it neither been held nor waited for others."""
     total: int = 0
     total_met: int = 0
     total_seconds: float = 0.0
@@ -148,6 +156,8 @@ class LatencyLog:
                 self.total_phases[phase] += seconds
             if self.fastest is None or result.latency < self.fastest:
                 self.fastest = result.latency
+            if self.floor is None or result.own < self.floor:
+                self.floor = result.own
         return added
 
     def recent(self, now: float) -> list[Result]:

@@ -70,9 +70,12 @@ def explain_misses(
 ) -> str:
     if target is None:
         return f"{name} has no target: nothing can be missed. Set one with set_target()."
+    if not results:
+        return f"{name} has emitted no results lately: nothing was missed."
     missed = [r for r in results if not r.met]
     if not missed:
-        return f"{name} met its target of {format_duration(target)} in all {len(results)} results."
+        count = "its only result" if len(results) == 1 else f"all {len(results)} results"
+        return f"{name} met its target of {format_duration(target)} in {count}."
     phases: dict[Phase, float] = defaultdict(float)
     behind: dict[str, float] = defaultdict(float)
     for result in missed:
@@ -82,7 +85,7 @@ def explain_misses(
             behind[who] += seconds / len(missed)
     late = sum(r.latency for r in missed) / len(missed)
     count = f"{len(missed)} of {len(results)} results"
-    wanted = format_duration(target)
+    wanted = format_duration(missed[-1].target or target)  # the one that held then
     took = format_duration(late)
     lines = [f"{name} missed its target of {wanted} in {count}; those took {took} on average:"]
     for phase in sorted(phases, key=lambda p: -phases[p]):

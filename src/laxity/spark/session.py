@@ -25,6 +25,7 @@ from laxity.spark.errors import (
     InvalidCapError,
     InvalidSettingError,
     NotAttachedError,
+    NotAWriterError,
 )
 from laxity.spark.loop import Loop
 from laxity.spark.model import QueryModel
@@ -129,6 +130,12 @@ class Laxity:
         `delay` and `regular` correct them where the user knows better.
         """
         self._check_attached()
+        if not hasattr(writer, "queryName"):
+            raise NotAWriterError(
+                f"start() takes a writer, got a {type(writer).__name__}: give it "
+                f"df.writeStream.format(…) and leave out .start(); a query that runs already gets "
+                f"a target by set_target(name, target)"
+            )
         seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
         with self._lock:
             self._tick(self._clock.now())  # a query that has just been stopped frees its name
@@ -194,7 +201,10 @@ class Laxity:
         """Change a target while the query runs; None makes it best effort."""
         seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
         with self._lock:
-            self.model(name).target = seconds
+            model = self.model(name)
+            if model.target != seconds:
+                self._controller.withdraw(f"floor {model.id}")  # it spoke of the other target
+            model.target = seconds
         self._tick(self._clock.now())
 
     def set_tenant(self, name: str, tenant: str) -> None:
@@ -283,7 +293,7 @@ class Laxity:
                 reserved=controller.capacity.reserved,
                 overloaded=over is not None,
                 overload=over,
-                notices=tuple(controller.notices),
+                notices=controller.notices,
                 loop_alive=self._loop.alive,
                 loop_cpu=self._loop.cpu_seconds + controller.capacity.exchange_nanos / 1e9,
                 sorts=controller.capacity.sorts,

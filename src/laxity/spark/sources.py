@@ -81,4 +81,7 @@ def _planned_source(leaf: Any, relation: str) -> Source:
 def _tidy(description: Any) -> str:
     """Without the hash that Java's default text for an object ends in."""
     text, _, rest = str(description).partition("@")
-    return text.rpartition(".")[2] if rest and "[" not in text else str(description)
+    if rest and "[" not in text:
+        return text.rpartition(".")[2]
+    whole = str(description)
+    return whole + "]" * (whole.count("[") - whole.count("]"))  # Spark forgets one for "rate"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from laxity.core.durations import format_duration
+from laxity.spark.errors import UnknownQueryError
 from laxity.spark.latency import LatencySummary
 from laxity.spark.model import QueryModel
 
@@ -89,25 +92,45 @@ class Status:
         for query in self.queries:
             if query.name == name:
                 return query
-        raise KeyError(name)
+        known = ", ".join(sorted(q.name for q in self.queries)) or "none"
+        raise UnknownQueryError(f"no query is named {name!r}; running are: {known}")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        columns = ("target", ">8"), ("state", "<10"), ("p50", ">8"), ("p99", ">8"), ("met", ">6")
-        header = " ".join(f"{name:{width}}" for name, width in columns)
-        lines = [f"{'query':<20} {header} {'rows/s':>9}"]
-        for q in sorted(self.queries, key=lambda q: q.target if q.target is not None else 1e18):
-            target = "–" if q.target is None else format_duration(q.target)
-            p50, p99 = (
-                "–" if v is None else format_duration(v) for v in (q.latency.p50, q.latency.p99)
-            )
-            met = "–" if q.latency.met is None or q.target is None else f"{q.latency.met:.0%}"
-            lines.append(
-                f"{q.name:<20} {target:>8} {q.state:<10} {p50:>8} {p99:>8} {met:>6} "
-                f"{q.rows_per_second:>9.0f}"
-            )
+        """A table, the tightest target first, and below it whatever needs somebody's attention."""
+        order = sorted(self.queries, key=lambda q: math.inf if q.target is None else q.target)
+        rows = [_COLUMNS, *(_row(query) for query in order)]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(_COLUMNS))]
+        lines = ["  ".join(_aligned(row, widths)).rstrip() for row in rows]
+        if not self.queries:
+            lines = ["no streaming queries are running"]
+        if not self.loop_alive:
+            lines.append("Laxity's loop has died: Spark schedules on its own")
         if self.overload is not None:
-            lines.append(f"overloaded: the worst query takes {self.overload:.1f} × its target")
-        return "\n".join(lines)
+            who = ", ".join(q.name for q in order if q.overloaded)
+            lines.append(
+                f"overloaded: the worst query takes {self.overload:.1f} × its target ({who})"
+            )
+        return "\n".join([*lines, *(f"note: {notice}" for notice in self.notices)])
+
+
+_COLUMNS = ("query", "tenant", "target", "state", "p50", "p99", "met", "rows/s")
+_TEXTS = 0, 1, 3  # the columns that are not numbers
+
+
+def _row(query: QueryStatus) -> tuple[str, ...]:
+    def duration(seconds: float | None) -> str:
+        return "–" if seconds is None else format_duration(seconds)
+
+    latency = query.latency
+    met = "–" if latency.met is None or query.target is None else f"{latency.met:.0%}"
+    times = duration(latency.p50), duration(latency.p99)
+    rate = f"{query.rows_per_second:,.0f}"
+    return query.name, query.tenant, duration(query.target), query.state, *times, met, rate
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    for at, (text, width) in enumerate(zip(row, widths, strict=True)):
+        yield text.ljust(width) if at in _TEXTS else text.rjust(width)
