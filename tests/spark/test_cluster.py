@@ -48,10 +48,12 @@ class Cluster:
         return json.loads(seen[1])  # type: ignore[no-any-return]
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(tmp_path, workers=2, cores=CORES) as (url, workers):
-        yield Cluster(url, workers, tmp_path)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One for all tests; the one that kills a worker comes last."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone(folder, workers=2, cores=CORES) as (url, workers):
+        yield Cluster(url, workers, folder)
 
 
 def test_order_and_caps_hold(cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ from laxity.spark.errors import (
     InvalidCapError,
     InvalidSettingError,
     NotAttachedError,
+    NotAWriterError,
     SparkConnectError,
     UnknownQueryError,
     UnsupportedSparkError,
@@ -125,7 +126,7 @@ def test_paused_queries_wait_and_lose_nothing(
     wait_for(lambda: lx.model("pausing").state == "held", "the gate to hold it")
     feed.add([(1.0, "b", 2)])
     before = lx.model("pausing").batches
-    time.sleep(1.0)
+    time.sleep(0.5)
     assert lx.model("pausing").batches == before
     assert spark.table("pausing").count() == 1
     query.resume()
@@ -187,34 +188,6 @@ def test_a_failing_query_is_shown_with_its_error(
 # Triggers.
 
 
-@pytest.mark.parametrize(
-    ("trigger", "kind"),
-    [
-        ({"availableNow": True}, "available-now"),
-        ({"once": True}, "once"),
-        ({"continuous": "1 second"}, "continuous"),
-    ],
-)
-def test_triggers_with_a_promise_of_their_own_are_left_alone(
-    spark: SparkSession, lx: Laxity, wait_for: WaitFor, trigger: dict[str, Any], kind: str
-) -> None:
-    frame = rows(spark)
-    if "continuous" not in trigger:  # long enough to be seen
-        frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-        writer = frame.writeStream.foreachBatch(lambda _frame, _batch: time.sleep(2))
-    else:
-        writer = noop(frame)
-    query = lx.start(writer.trigger(**trigger), name="alone", target="1s")
-    state = wait_for(lambda: _state(lx, "left alone"), "it to be seen")
-    assert state == f"left alone: {kind}"
-    assert query.isActive
-
-
-def _state(lx: Laxity, prefix: str) -> str:
-    found = [q.state for q in lx.status().queries if q.state.startswith(prefix)]
-    return found[0] if found else ""
-
-
 def test_a_processing_time_trigger_keeps_its_interval(
     spark: SparkSession, lx: Laxity, wait_for: WaitFor
 ) -> None:
@@ -223,10 +196,11 @@ def test_a_processing_time_trigger_keeps_its_interval(
     )
     wait_for(lambda: lx.model("paced").batches >= 4, "four batches")
     starts = [p["timestamp"] for p in query.recentProgress if p["numInputRows"]]
-    seconds = [int(t[17:19]) * 1000 + int(t[20:23]) for t in starts]
-    gaps = [(b - a) % 60_000 for a, b in itertools.pairwise(seconds)]
-    assert gaps
-    assert min(gaps) >= 900  # Spark's own jitter is a few milliseconds
+    seconds = [start[:19] for start in starts]
+    assert len(seconds) >= 4
+    assert len(set(seconds)) == len(
+        seconds
+    )  # a batch begins at a full second, or late, never early
 
 
 # What is measured.
@@ -253,7 +227,7 @@ def test_latency_and_explanation_know_a_known_delay(
         assert sum(result.phases.values()) == pytest.approx(result.latency, abs=0.01)
     text = query.explain()
     assert text.startswith("slow missed its target of 200ms in 6 of 6 results")
-    assert "committing" in text.splitlines()[1]
+    assert "committing" in text
     assert "slow" in str(lx.status())
     assert lx.status().overloaded
     assert lx.status().overload >= 2.0
@@ -261,16 +235,20 @@ def test_latency_and_explanation_know_a_known_delay(
 
 
 def test_waiting_is_told_with_who_was_in_the_way(
-    spark: SparkSession, attach: Attach, feed: Any, wait_for: WaitFor
+    spark: SparkSession, attach: Attach, feed: Any, tmp_path: Path, wait_for: WaitFor
 ) -> None:
     lx = attach(reserve=0)
     query = lx.start(feed.read(spark).writeStream.format("noop"), name="late", target="300ms")
     feed.add([(0.0, "a", 1)])
     query.processAllAvailable()  # warm
-    jobs = threading.Thread(target=_occupy, args=(spark, 3.0))
+    enough = tmp_path / "enough"
+    jobs = threading.Thread(target=_occupy, args=(spark, enough))
     jobs.start()
-    wait_for(lambda: lx._controller.capacity.running.get("", 0) == 2, "both slots to be taken")
+    capacity = lx._controller.capacity
+    wait_for(lambda: capacity.running.get("", 0) == 2, "both slots to be taken")
     feed.add([(1.0, "a", 1)])
+    wait_for(lambda: capacity.waiting.get(query.id), "the query to wait")
+    enough.touch()
     query.processAllAvailable()
     jobs.join()
     text = wait_for(lambda: query.explain() if "behind" in query.explain() else "")
@@ -278,7 +256,7 @@ def test_waiting_is_told_with_who_was_in_the_way(
 
 
 def test_a_cancelled_job_is_in_nobodys_way(
-    spark: SparkSession, lx: Laxity, wait_for: WaitFor
+    spark: SparkSession, lx: Laxity, tmp_path: Path, wait_for: WaitFor
 ) -> None:
     """Its tasks end after its stages are forgotten."""
     running = lx._bridge._static("Reflect", "get", lx._bridge._measures, "runningByQuery")
@@ -287,7 +265,7 @@ def test_a_cancelled_job_is_in_nobodys_way(
     def doomed() -> None:
         context.setJobGroup("doomed", "to be cancelled", interruptOnCancel=True)
         with contextlib.suppress(Exception):
-            _occupy(spark, 30.0)
+            _occupy(spark, tmp_path / "never")
 
     job = threading.Thread(target=doomed)
     job.start()
@@ -297,8 +275,15 @@ def test_a_cancelled_job_is_in_nobodys_way(
     wait_for(lambda: running.size() == 0, "its tasks to be forgotten")
 
 
-def _occupy(spark: SparkSession, seconds: float) -> None:
-    spark.sparkContext.parallelize(range(2), 2).foreach(lambda _: time.sleep(seconds))
+def _occupy(spark: SparkSession, enough: Path) -> None:
+    """Both slots, until there is such a file."""
+
+    def hold(_: int) -> None:
+        until = time.monotonic() + 60
+        while not enough.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+
+    spark.sparkContext.parallelize(range(2), 2).foreach(hold)
 
 
 def test_a_target_that_cannot_be_met_is_told_with_the_floor(
@@ -308,10 +293,13 @@ def test_a_target_that_cannot_be_met_is_told_with_the_floor(
     lx.start(noop(frame), name="impossible", target="1us")
     notice = wait_for(lambda: [n for n in lx.status().notices if "impossible" in n], "the notice")
     assert "has not met its target of 1us once" in notice[0]
-    assert "a target below that cannot be met" in notice[0]
+    assert "by itself: a target below that cannot be met" in notice[0]
     batches = lx.model("impossible").batches
     wait_for(lambda: lx.model("impossible").batches > batches + 5)
     assert len([n for n in lx.status().notices if "impossible" in n]) == 1
+    assert "impossible" in str(lx.status()).splitlines()[-1]
+    lx.set_target("impossible", "1h")
+    assert lx.status().notices == ()
 
 
 # Batch jobs and tenants.
@@ -334,7 +322,7 @@ def test_a_batch_job_can_be_given_a_target(spark: SparkSession, lx: Laxity) -> N
 def test_a_job_with_a_target_overtakes_best_effort(
     spark: SparkSession, attach: Attach, tmp_path: Path, wait_for: WaitFor
 ) -> None:
-    """Twelve naps are queued for two slots; a job due in a second comes last and goes next."""
+    """Many naps are queued for two slots; a job due in a second comes last and goes next."""
     lx = attach(reserve=0)
     log = tmp_path / "order"
 
@@ -342,22 +330,23 @@ def test_a_job_with_a_target_overtakes_best_effort(
         def work(_: int) -> None:
             with log.open("a") as file:
                 file.write(f"{tag}\n")
-            time.sleep(0.4)
+            time.sleep(0.3)
 
         return work
 
     bulk = threading.Thread(
-        target=lambda: spark.sparkContext.parallelize(range(12), 12).foreach(nap("bulk"))
+        target=lambda: spark.sparkContext.parallelize(range(30), 30).foreach(nap("bulk"))
     )
     bulk.start()
     wait_for(lambda: log.exists(), "the first naps")
     with lx.target("1s"):
         spark.sparkContext.parallelize(range(2), 2).foreach(nap("urgent"))
-    done_by_then = log.read_text().split()
     bulk.join()
-    assert done_by_then.count("urgent") == 2
-    assert len(done_by_then) <= 10
-    assert log.read_text().split().count("bulk") == 12
+    order = log.read_text().split()
+    assert order.count("bulk") == 30
+    first, last = order.index("urgent"), len(order) - 1 - order[::-1].index("urgent")
+    assert last - first <= 2  # one more nap at most, which had its slot already
+    assert last < len(order) - 1, "there was nothing left to overtake"
 
 
 def test_caps_hold_whatever_is_free(spark: SparkSession, lx: Laxity, tmp_path: Path) -> None:
@@ -433,6 +422,14 @@ def test_names_are_unique_and_known(spark: SparkSession, lx: Laxity) -> None:
         lx.set_target("tkaen", "1s")
     with pytest.raises(UnknownQueryError):
         lx.query("nobody")
+    with pytest.raises(UnknownQueryError, match="running are: taken"):
+        lx.status()["tkaen"]
+
+
+def test_what_is_no_writer_is_refused(spark: SparkSession, lx: Laxity) -> None:
+    for given in (rows(spark), noop(rows(spark)).start()):
+        with pytest.raises(NotAWriterError, match=r"give it df\.writeStream\.format"):
+            lx.start(given, name="q")
 
 
 @pytest.mark.parametrize(
@@ -458,11 +455,38 @@ def test_unknown_policies_are_refused(spark: SparkSession) -> None:
 
 
 def test_spark_connect_is_refused_by_name() -> None:
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    pytest.importorskip("grpc")
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
     with pytest.raises(SparkConnectError, match="to a classic session"):
-        laxity.attach(remote)
+        laxity.attach(ConnectSession.__new__(ConnectSession))  # one that has not dialled
     with pytest.raises(SparkConnectError, match="needs a SparkSession, got a str"):
         laxity.attach("local[2]")
+
+
+_CONNECT = """
+import laxity
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.remote("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1").config("spark.connect.grpc.binding.port", "0")
+    .getOrCreate()
+)
+assert spark.range(5).count() == 5
+try:
+    laxity.attach(spark)
+except laxity.spark.errors.SparkConnectError as error:
+    print("refused:", error)
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_a_real_connect_session_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    done = _by_itself(_CONNECT, tmp_path)
+    assert "refused: this is a Spark Connect session" in done.stdout, done.stderr[-3000:]
 
 
 def test_unsupported_versions_are_refused_by_name(
@@ -519,7 +543,10 @@ print("all well")
 
 
 def test_fair_mode_and_stopped_sessions(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _FAIR], cwd=tmp_path, capture_output=True, text=True, timeout=200
-    )
+    done = _by_itself(_FAIR, tmp_path)
     assert done.stdout.strip().endswith("all well"), done.stderr[-3000:]
+
+
+def _by_itself(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200)
