@@ -96,6 +96,14 @@ def with_udf(inputs: Inputs) -> DataFrame:
     return inputs.left.select("ts", shout("key", "value").alias("word"))
 
 
+def with_pandas(inputs: Inputs) -> DataFrame:
+    def double(frames: Iterator[Any]) -> Iterator[Any]:
+        for frame in frames:
+            yield frame.assign(value=2 * frame["value"])
+
+    return inputs.left.mapInPandas(double, "ts TIMESTAMP, key STRING, value LONG")
+
+
 def stateful_pandas(inputs: Inputs) -> DataFrame:
     """Running totals; how many of them come out depends on batches, the largest does not."""
     import pandas as pd
@@ -117,7 +125,8 @@ def plain(inputs: Inputs) -> DataFrame:
 
 
 # Into Spark's file sink, or, in update mode, by foreachBatch into a folder a batch.
-TO_FILES = {f.__name__: f for f in (tumbling, sliding, joined, deduplicated, chained, with_udf)}
+_FILED = (tumbling, sliding, joined, deduplicated, chained, with_udf, with_pandas)
+TO_FILES = {f.__name__: f for f in _FILED}
 TO_BATCHES = {f.__name__: f for f in (stateful_pandas, plain)}
 WORKLOADS = (*TO_FILES, *TO_BATCHES)
 RESTARTED = ("tumbling", "joined", "deduplicated", "stateful_pandas")
