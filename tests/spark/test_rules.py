@@ -216,12 +216,12 @@ def test_under_overload_all_are_late_by_the_same(bridge: Bridge) -> None:
     assert max(shared) < max(by_arrival)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     urgent=st.lists(st.floats(0.02, 0.1), min_size=1, max_size=4),
     load=st.floats(0.1, 0.8),
     lax=st.lists(
-        st.builds(Demand, st.floats(20.0, 60.0), st.floats(0.05, 0.1), st.floats(0.1, 5.0)),
+        st.builds(Demand, st.floats(5.0, 15.0), st.floats(0.05, 0.1), st.floats(0.1, 5.0)),
         min_size=1,
         max_size=3,
     ),
@@ -234,7 +234,7 @@ def test_nobody_starves_while_urgent_load_is_below_capacity(
     demands = [Demand(1.0, cost, cost * len(urgent) / load) for cost in urgent]
     everybody = [*demands, *lax]
     for query, latencies in zip(
-        everybody, run_in_order(bridge, "llf", everybody, 70.0), strict=True
+        everybody, run_in_order(bridge, "llf", everybody, 20.0), strict=True
     ):
         assert latencies
         assert max(latencies) <= query.target

@@ -403,7 +403,10 @@ def test_one_laxity_to_an_application(spark: SparkSession, lx: Laxity) -> None:
 def test_detached_handles_say_so(spark: SparkSession, attach: Attach) -> None:
     with attach() as lx:
         query = lx.start(noop(rows(spark)), name="survivor", target="10s")
-    for use in (lx.status, lambda: lx.model("survivor"), query.latency, lambda: lx.pause("x")):
+    for use in (
+        *(lx.status, query.latency, lambda: lx.model("survivor"), lambda: lx.query("survivor")),
+        *(lambda: lx.pause("x"), lambda: lx.set_cap("x", 1), lambda: lx.set_share("x", 0.5)),
+    ):
         with pytest.raises(NotAttachedError, match=r"call laxity\.attach\(spark\) again"):
             use()
     with pytest.raises(NotAttachedError), lx.target("1s"):
@@ -414,7 +417,7 @@ def test_detached_handles_say_so(spark: SparkSession, attach: Attach) -> None:
         current()
 
 
-def test_names_are_unique_and_known(spark: SparkSession, lx: Laxity) -> None:
+def test_names_are_unique_and_known(spark: SparkSession, lx: Laxity, wait_for: WaitFor) -> None:
     lx.start(noop(rows(spark)), name="taken", target="10s")
     with pytest.raises(DuplicateQueryError, match="'taken' is running already"):
         lx.start(noop(rows(spark)), name="taken", target="10s")
@@ -424,6 +427,12 @@ def test_names_are_unique_and_known(spark: SparkSession, lx: Laxity) -> None:
         lx.query("nobody")
     with pytest.raises(UnknownQueryError, match="running are: taken"):
         lx.status()["tkaen"]
+    ordinary = noop(rows(spark)).queryName("ordinary").start()
+    wait_for(lambda: "ordinary" in lx.names().values(), "it to be seen")
+    ordinary.stop()
+    wait_for(lambda: lx.model("ordinary").state == "stopped")
+    with pytest.raises(UnknownQueryError, match="'ordinary' is not running any more"):
+        lx.query("ordinary")
 
 
 def test_what_is_no_writer_is_refused(spark: SparkSession, lx: Laxity) -> None:

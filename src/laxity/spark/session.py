@@ -26,6 +26,7 @@ from laxity.spark.errors import (
     InvalidSettingError,
     NotAttachedError,
     NotAWriterError,
+    UnknownQueryError,
 )
 from laxity.spark.loop import Loop
 from laxity.spark.model import QueryModel
@@ -193,8 +194,12 @@ class Laxity:
 
     def query(self, name: str) -> Query:
         """The handle of a query that runs, also of one started the ordinary way."""
-        model = self._controller.named(name)
-        streaming = self._spark.streams.get(model.id)
+        model = self.model(name)
+        streaming = self.streaming_query(model.name, model.id)
+        if streaming is None:
+            raise UnknownQueryError(
+                f"query {name!r} is not running any more ({model.state}): start it again to have it"
+            )
         return Query(self, model.name, model.id, streaming)
 
     def set_target(self, name: str, target: Duration | None) -> None:
@@ -214,6 +219,7 @@ class Laxity:
     def set_cap(self, tenant: str, slots: int | None = None, *, share: float | None = None) -> None:
         """At most so many tasks of a tenant at a time, or a share of all cores; neither lifts
         the cap."""
+        self._check_attached()
         if slots is not None and share is not None:
             raise InvalidCapError("give a cap as slots or as a share, not both")
         if slots is not None and (isinstance(slots, bool) or int(slots) != slots or slots < 1):
@@ -230,6 +236,7 @@ class Laxity:
 
     def set_share(self, tenant: str, share: float) -> None:
         """A tenant's share of tokens, for the policy "token"."""
+        self._check_attached()
         if not 0 < share <= 1:
             raise InvalidCapError(f"a share is above 0 and at most 1, got {share!r}")
         with self._lock:
