@@ -69,36 +69,6 @@ def test_lax_batches_shrink_beside_urgent_ones_and_grow_without(
     assert max(process("limited", 12)) == 3
 
 
-def test_a_query_that_leaves_data_behind_is_as_late_as_that_data(
-    spark: SparkSession, lx: Laxity, feed: Any, wait_for: WaitFor
-) -> None:
-    def slowly(frame: Any, _batch: int) -> None:
-        frame.count()
-        time.sleep(0.2)
-
-    writer = feed.read(spark, maxFilesPerTrigger=1).writeStream.foreachBatch(slowly)
-    query = lx.start(writer, name="behind", target="10s")
-
-    def add(files: int) -> list[Any]:
-        total = lx.model("behind").total_rows + files
-        lx.pause("behind")
-        wait_for(lambda: lx.model("behind").state == "held", "it to stand still")
-        for value in range(files):
-            feed.add([(float(value), "a", value)])
-        lx.resume("behind")
-        query.processAllAvailable()
-        wait_for(lambda: lx.model("behind").total_rows == total, "all to be reported")
-        return query.results()[-files:]
-
-    (before,) = add(1)
-    behind = add(4)
-    assert len({result.arrival for result in behind}) == 1, behind
-    assert behind[0].latency < behind[1].latency < behind[2].latency < behind[3].latency
-    (fresh,) = add(1)
-    assert fresh.arrival > behind[3].arrival > before.arrival
-    assert lx.status().notices == ()
-
-
 @pytest.mark.parametrize(
     ("end", "latest", "reached"),
     [
