@@ -13,6 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from agents.harness import Fleet
+from laxity.fleet.fencing import FOLDER
+from laxity.fleet.handover import find
 from laxity.fleet.testing import CuttableProxy, sink_rows
 
 FleetOf = Callable[..., Fleet]
@@ -64,6 +66,9 @@ def test_a_move_loses_and_doubles_nothing(fleet: Fleet) -> None:
         assert move is not None
         assert move["step"] == "done"
         assert move["pause"] is not None
+        known = find(fleet.store / "copy" / FOLDER)
+        assert known is not None, "what the source had learned did not come along"
+        assert max(known.rates) > 0
     runs_once(fleet, "copy")
     fleet.feed("copy", 3)
     exactly_once(fleet, "copy")

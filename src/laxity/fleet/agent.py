@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from laxity.fleet.client import Client
 from laxity.fleet.engine import Engine, Measures
-from laxity.fleet.hosted import Hosted, HostedSettings
+from laxity.fleet.hosted import Hosted, HostedSettings, Memory
 from laxity.fleet.hostload import HostLoad, HostMeter
 from laxity.fleet.protocol import Phase, Reply, Report, Want
 from laxity.fleet.refusals import FleetError, NotAuthorisedError
@@ -36,7 +36,7 @@ class AgentSettings:
     """Queries that are prepared, started or stopped at the same time."""
 
 
-class Assess(Protocol):
+class Assess(Memory, Protocol):
     """Turns what was measured into rings, scores and perhaps a request to move."""
 
     def __call__(self, measured: list[Measures], host: HostLoad, now: float) -> dict[str, Any]: ...
@@ -125,6 +125,7 @@ class Agent:
                         self.name,
                         order,
                         HostedSettings(self._settings.ttl, self._settings.stop_patience),
+                        self._assess,
                     )
 
     def _step_all(self) -> None:

@@ -8,11 +8,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from laxity.core.errors import LaxityError
 from laxity.fleet.checkpoint import Progress, read_progress
 from laxity.fleet.engine import Engine, Guard, Prepared
 from laxity.fleet.fencing import Fence, Lease
+from laxity.fleet.handover import Knowledge, find, leave
 from laxity.fleet.protocol import Observation, Order, Phase, Want
 from laxity.fleet.refusals import (
     CheckpointNotSharedError,
@@ -33,13 +35,33 @@ class HostedSettings:
     """How long a batch may take to end before it is cut off; the target then runs it again."""
 
 
+class Memory(Protocol):
+    """What a node has learned of its queries."""
+
+    def pack(self, query: str, now: float) -> Knowledge | None:
+        """Of a query that leaves."""
+        ...
+
+    def unpack(self, query: str, knowledge: Knowledge, now: float) -> None:
+        """Of one that comes."""
+        ...
+
+
 class Hosted:
     """Steps are taken by one thread at a time (`busy`); beats by the agent's keeper thread."""
 
-    def __init__(self, engine: Engine, node: str, order: Order, settings: HostedSettings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        node: str,
+        order: Order,
+        settings: HostedSettings,
+        memory: Memory | None = None,
+    ) -> None:
         self._engine = engine
         self._node = node
         self._settings = settings
+        self._memory = memory
         self._lock = threading.Lock()
         self._prepared: Prepared | None = None
         self._fence: Fence | None = None
@@ -162,6 +184,9 @@ class Hosted:
             )
             self._renewed, self._lost_lease, self._suspect = time.monotonic(), False, ""
             self._lease = lease  # from here on the keeper beats in it
+            known = find(fence.folder)
+            if self._memory is not None and known is not None:
+                self._memory.unpack(order.query, known, time.time())
             self._engine.start(
                 order.query, Guard(fence.path(lease.epoch), fence.path(lease.epoch + 1))
             )
@@ -203,6 +228,10 @@ class Hosted:
         lease, query = self._lease, order.query
         if lease is not None:
             self._show(Phase.STOPPING, order)
+            if self._memory is not None and self._fence is not None:
+                known = self._memory.pack(query, time.time())
+                if known is not None:
+                    leave(self._fence.folder, known)
             ended = self._engine.stop(query, self._settings.stop_patience)
             lease, self._lease = self._lease, None
             assert self._prepared is not None

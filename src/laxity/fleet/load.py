@@ -4,6 +4,7 @@ scores and requests; the orchestrator answers requests with moves."""
 from __future__ import annotations
 
 import logging
+import threading
 from collections import defaultdict
 from dataclasses import asdict, replace
 from typing import Any
@@ -20,6 +21,8 @@ from laxity.fleet.decisions import (
 from laxity.fleet.engine import Measures
 from laxity.fleet.errors import InvalidRingError
 from laxity.fleet.footprint import Conditions, Footprint
+from laxity.fleet.forecasts import HoltWinters
+from laxity.fleet.handover import Knowledge
 from laxity.fleet.hostload import HostLoad
 from laxity.fleet.interference import InterferenceScore
 from laxity.fleet.membership import Node, Reach
@@ -47,11 +50,19 @@ def conditions_of(host: HostLoad) -> Conditions:
 
 
 class NodeLoad:
-    """The agent's side: called once a period with what was measured."""
+    """The agent's side: called once a period with what was measured. Queries come and go in other
+    threads than the one that measures."""
 
     def __init__(self, node: str, settings: DecisionSettings, *, step: float = 1.0) -> None:
-        self._manager = NodeManager(node, InterferenceScore(), settings, step=step)
+        forecaster = HoltWinters()
+        self._season = forecaster.settings.season
+        self._manager = NodeManager(
+            node, InterferenceScore(), settings, forecaster=forecaster, step=step
+        )
+        self._lock = threading.Lock()
         self._step = step
+        self._expected: dict[str, list[float]] = {}
+        """Rates of queries that come with some."""
         self._round = 0
         self._settings = settings
         self._rejections: dict[str, float] = {}
@@ -60,6 +71,23 @@ class NodeLoad:
         self._notices: dict[str, str] = {}
 
     def __call__(self, measured: list[Measures], host: HostLoad, now: float) -> dict[str, Any]:
+        with self._lock:
+            return self._assess(measured, host, now)
+
+    def pack(self, query: str, now: float) -> Knowledge | None:
+        with self._lock:
+            if query not in self._manager.computations:
+                return None
+            found = self._manager.hand_over(query)
+            self._manager.took_part(now)
+            per_row = found.footprint.processing_time
+            return Knowledge(self._step, now, per_row, list(found.history))
+
+    def unpack(self, query: str, knowledge: Knowledge, now: float) -> None:
+        with self._lock:
+            self._expected[query] = knowledge.continued(self._step, self._season, now)
+
+    def _assess(self, measured: list[Measures], host: HostLoad, now: float) -> dict[str, Any]:
         manager = self._manager
         known, here = set(manager.computations), {m.query for m in measured}
         for gone in known - here:
@@ -71,7 +99,7 @@ class NodeLoad:
             if one.query in known:
                 manager.measured(one.query, footprint)
             else:
-                manager.add(one.query, footprint)
+                manager.add(one.query, footprint, self._expected.pop(one.query, ()))
         if known != here:
             manager.took_part(now)
         manager.observe({m.query: m.rows_per_second * self._step for m in measured})
