@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml $(wildcard examples/*/pyproject.toml)
 	@echo "Setting up $(VENV) (the first time takes a minute or two) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --group dev -e '.[spark,fleet,sim,server,top]' -e examples/deadline-monotonic
+	@$(BIN)/python -m pip install --quiet --group dev -e '.[spark,fleet,sim,server,top,bench]' -e examples/deadline-monotonic
 	@touch $@
 
 # Where Spark looks: in JAVA_HOME if it is set, on the PATH otherwise.
