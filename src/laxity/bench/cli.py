@@ -141,6 +141,51 @@ def fleet(json: JsonFile = None) -> None:
     run(json=json)
 
 
+@bench.command("fleet-spark")
+def fleet_spark(
+    rows: Annotated[
+        Path, typer.Option(metavar="FILE", help="Runs are added here, one JSON line each.")
+    ] = Path("out/fleet-spark.jsonl"),
+    modes: Annotated[str, typer.Option(help="still, fleet, in the order to take turns.")] = (
+        "still,fleet"
+    ),
+    rounds: Annotated[int, typer.Option(min=0, help="0: show what the file has.")] = 1,
+    crowded: Annotated[int, typer.Option(min=1, help="Queries on n1; n2, n3 have one each.")] = 4,
+    patients: Annotated[int, typer.Option(min=4, help="By query; a multiple of 4.")] = 4,
+    target: Annotated[float, typer.Option(help="Of each query, in seconds.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=20, help="With the hog.")] = 120.0,
+    warmup: Annotated[float, typer.Option(min=5, help="Before it.")] = 60.0,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the last runs.")] = None,
+    json: JsonFile = None,
+) -> None:
+    """Three applications, an uneven start, a CPU hog beside one: with and without the fleet."""
+    import json as jsonlib
+    import sys
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from laxity.bench import fleet_report, report
+    from laxity.bench.fleet_run import Plan, run_fleet
+
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    facts = report.machine()
+    console.print(report.describe(facts), style="dim")
+    plan = Plan(crowded, patients, target, warmup, seconds)
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    for _ in range(rounds):
+        for mode in modes.split(","):
+            outcome = run_fleet(mode, plan, lambda text: console.print(text, style="dim"))
+            with rows.open("a") as file:
+                file.write(jsonlib.dumps(asdict(outcome)) + "\n")
+    found = fleet_report.read_rows(rows)
+    console.print(fleet_report.table(found))
+    if plot is not None:
+        fleet_report.plot(found, plot)
+    if json is not None:
+        report.write_json(json, {"machine": facts, "modes": fleet_report.summary(found)})
+
+
 def demo(
     json: JsonFile = None,
     alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,
