@@ -63,8 +63,9 @@ def summary(rows: Sequence[FleetOutcome]) -> list[dict[str, Any]]:
 
 
 def _met(latencies: dict[str, list[float | None]], row: FleetOutcome) -> float:
+    target: float = row.plan["target"]
     values = [v for series in latencies.values() for v in series]
-    return sum(v is not None and v <= row.plan["target"] for v in values) / max(len(values), 1)
+    return sum(v is not None and v <= target for v in values) / max(len(values), 1)
 
 
 def _half(latencies: dict[str, list[float | None]]) -> dict[str, list[float | None]]:

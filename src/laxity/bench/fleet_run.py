@@ -1,5 +1,5 @@
-"""One run of the fleet's evaluation: three Spark applications on this machine, an uneven start, a CPU
-hog beside one of them from a moment on; with the fleet's own moves or without.
+"""One run of the fleet's evaluation: three Spark applications on this machine, an uneven start and,
+from a moment on, a CPU hog beside one of them; with the fleet's own moves or without.
 
 Applications are bound to CPUs as if those were hosts. Nothing is asked of the agents about latency:
 it is read from the checkpoints, as the time from the arrival of a record (known from its schedule)

@@ -8,6 +8,8 @@ some of it to contention (`contention`), as in the paper's figure 1. Times are s
 from __future__ import annotations
 
 import math
+import time
+import tracemalloc
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +19,13 @@ from laxity.fleet import (
     Conditions,
     DecisionSettings,
     FleetPlanner,
+    Footprint,
     ForecastSettings,
     HoltWinters,
     InterferenceScore,
     Migrate,
     MigrationRequest,
+    NodeManager,
     NodeReport,
     Nominations,
     PredictionRing,
@@ -197,3 +201,28 @@ class Fleet:
 def run_fleet(*fields: Any) -> FleetRun:
     """By plain fields of `Setup`: points travel between processes."""
     return Fleet(Setup(*fields)).run()
+
+
+def node_cost(computations: int, *, steps: int, seed: int = 1) -> tuple[float, float]:
+    """What a node's part of this costs: share of a core with a step and a round every second, and
+    KiB a computation. Its fits of forecasts are apart: they are rare."""
+    rng = np.random.default_rng(seed)
+    score = InterferenceScore()
+    settings = DecisionSettings(threshold_for(score, load=0.9, share=1 / CAPACITY))
+    tracemalloc.start()
+    forecaster = HoltWinters(ForecastSettings(fits_a_step=computations), fit=_OneFit())
+    node = NodeManager("node", score, settings, forecaster=forecaster)
+    names = [f"c{n}" for n in range(computations)]
+    for name in names:
+        node.add(name, Footprint(1.0 / CAPACITY))
+    spent = []
+    for step in range(2 * forecaster.settings.season + steps):
+        arrived = dict(zip(names, rng.normal(1.0, 0.03, computations).tolist(), strict=True))
+        if step == 2 * forecaster.settings.season:
+            kilobytes = tracemalloc.get_traced_memory()[0] / 1024 / computations
+            tracemalloc.stop()  # it would count in the time
+        began = time.process_time()
+        node.observe(arrived)
+        node.round(Conditions(CORES / 2, CORES, own_load=CORES / 2), float(step))
+        spent.append(time.process_time() - began)
+    return float(np.median(spent[-steps:])), kilobytes
