@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from laxity.fleet.client import Client
 
 fleet_app = typer.Typer(
@@ -163,17 +166,49 @@ def move(
     if not wait:
         typer.echo(f"{query}: {began['source']} → {node} has begun")
         return
-    done = await_move(client, query, began["number"])
+    going = f"{query}: {began['source']} → {node}"
+    with _status(f"{going}, {_STEPS['prepare']}") as status:
+        done = await_move(
+            client,
+            query,
+            began["number"],
+            on_step=lambda step: status.update(f"{going}, {_STEPS.get(step, step)}"),
+        )
     if done["step"] != "done":
         from laxity.fleet.refusals import RefusedError
 
         raise RefusedError(done["why"])
-    pause = "" if done["pause"] is None else f"; it paused for {done['pause']:.2f} s"
-    typer.echo(f"{query} runs on {node}{pause}")
+    typer.echo(_outcome(done))
+
+
+_STEPS = {
+    "prepare": "the target prepares, the source runs on",
+    "stop": "the source ends its batch",
+    "start": "the target resumes",
+}
+
+
+def _status(text: str) -> Status:
+    """On a terminal alone; what is done is told on stdout."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False).status(text)
+
+
+def _outcome(move: dict[str, Any]) -> str:
+    if move["step"] != "done":
+        return f"{move['query']} stays on {move['source']}: {move['why']}"
+    pause = "" if move["pause"] is None else f"; it paused for {move['pause']:.2f} s"
+    return f"{move['query']} runs on {move['target']}{pause}"
 
 
 def await_move(
-    client: Client, query: str, number: int, *, seconds: float = 600.0
+    client: Client,
+    query: str,
+    number: int,
+    *,
+    seconds: float = 600.0,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """The move once it has ended, well or not."""
     from laxity.fleet.refusals import FleetError, OrchestratorUnreachableError
@@ -182,8 +217,10 @@ def await_move(
     while time.monotonic() < until:
         try:
             for found in client.fleet()["moves"]:
-                if found["query"] == query and found["number"] == number and found["ended"]:
-                    return found  # type: ignore[no-any-return]
+                if found["query"] == query and found["number"] == number:
+                    if found["ended"]:
+                        return found  # type: ignore[no-any-return]
+                    on_step(found["step"])
         except OrchestratorUnreachableError:
             pass  # it may be restarting
         time.sleep(0.1)
@@ -203,12 +240,27 @@ def drain(
     """Move everything away from a node, and place nothing there."""
     client = connect(state_dir, url, token_file, zookeeper)
     client.drain(node, on=not undo)
-    while wait and not undo:
-        left = [q["name"] for q in client.fleet()["queries"] if q["node"] == node]
-        if not left:
-            break
-        time.sleep(0.2)
+    if wait and not undo:
+        _await_empty(client, node)
     typer.echo(f"{node} is {'open again' if undo else 'empty' if wait else 'being drained'}")
+
+
+def _await_empty(client: Client, node: str) -> None:
+    """Tells of each query that leaves, and of those that cannot."""
+    told = {m["number"] for m in client.fleet()["moves"] if m["ended"]}
+    with _status(f"{node} is being drained") as status:
+        while True:
+            fleet = client.fleet()
+            for move in reversed(fleet["moves"]):
+                if move["ended"] and move["source"] == node and move["number"] not in told:
+                    told.add(move["number"])
+                    typer.echo(_outcome(move))
+            left = [q for q in fleet["queries"] if q["node"] == node and q["state"] != "stopped"]
+            if not left:
+                return
+            states = ", ".join(f"{q['name']} ({q['state']})" for q in left)
+            status.update(f"{node} still has {states}")
+            time.sleep(0.2)
 
 
 @fleet_app.command()

@@ -61,7 +61,7 @@ def _query(mind: Orchestrator, known: Assignment, now: float) -> dict[str, Any]:
 def _state(
     mind: Orchestrator, known: Assignment, seen: Observation | None, now: float
 ) -> tuple[str, str | None]:
-    if known.node is None:
+    if known.node is None or (not known.wanted and seen is None):
         return ("unplaced" if known.wanted else "stopped"), None
     reach = mind.members.reach(known.node, now)
     if seen is not None and seen.phase is Phase.WAITING and seen.holder not in (None, known.node):

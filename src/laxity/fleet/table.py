@@ -40,10 +40,21 @@ def print_fleet(fleet: dict[str, Any], console: Console | None = None) -> None:
             "–" if not m else f"{m['rows_per_second']:.0f}",
             "–" if q["name"] not in scores else f"{scores[q['name']]:.3g}",
         )
-    console.print(nodes, queries)
+    if fleet["nodes"]:
+        console.print(nodes)
+    else:
+        console.print("no agent has reported yet; start one with: laxity agent --name n1")
+    if fleet["queries"]:
+        console.print(queries)
+    else:
+        console.print("no queries yet; place some with: laxity fleet place FILE")
     for m in fleet["moves"][:5]:
         pause = "" if m["pause"] is None else f", paused {m['pause']:.2f} s"
         why = f": {m['why']}" if m["why"] else ""
-        console.print(f"{m['query']}: {m['source']} → {m['target']}, {m['step']}{pause}{why}")
+        by = "" if m["by"] == "user" else f" by the {m['by']}"
+        console.print(f"{m['query']}: {m['source']} → {m['target']}{by}, {m['step']}{pause}{why}")
+    for n in fleet["nodes"]:
+        for notice in n["load"].get("notices", ()):
+            console.print(f"{n['name']}: {notice}", style="yellow")
     if fleet["learning"]:
         console.print("the orchestrator has just started and listens to agents")
