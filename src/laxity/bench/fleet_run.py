@@ -135,8 +135,8 @@ def run_fleet(mode: str, plan: Plan, tell: Callable[[str], None]) -> FleetOutcom
             started.spawn("hog", ["taskset", "-c", str(cpus[0]), sys.executable, "-c", _HOG])
             tell(f"{mode}: a process that takes all it can get is beside n1")
             time.sleep(plan.seconds)
-            with suppress(FleetError):
-                fleet = client.fleet()
+            started.check()
+            fleet = client.fleet()
             ended = time.time()
         return _read(mode, plan, root, origin, hog_at, ended, fleet)
     finally:
