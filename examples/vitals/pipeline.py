@@ -3,14 +3,19 @@
     laxity run examples/vitals/pipeline.py
 
 Rows come from Spark's `rate` source; the signals are generated from their numbers (see
-`laxity.bench.vitals`). Needs laxity[spark,bench].
+`laxity.bench.workloads.vitals`). Needs laxity[spark,bench].
 """
 
 from typing import TYPE_CHECKING
 
 import laxity
-from laxity.bench.vitals.queries import chest_extension, ecg_readings, heart_beats, thorax_readings
-from laxity.bench.vitals.signals import ECG_RATE, THORAX_RATE
+from laxity.bench.workloads.vitals.queries import (
+    chest_extension,
+    ecg_readings,
+    heart_beats,
+    thorax_readings,
+)
+from laxity.bench.workloads.vitals.signals import ECG_RATE, THORAX_RATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from laxity.bench import fleet_report
-from laxity.bench.arrivals import TICK
 from laxity.bench.fleet_run import FleetOutcome, Plan, _beats, _by_second, _commits
-from laxity.bench.vitals.signals import ECG_RATE, Patient
+from laxity.bench.workloads.arrivals import TICK
+from laxity.bench.workloads.vitals.signals import ECG_RATE, Patient
 
 PLAN = Plan(crowded=1, seconds=60.0)
 

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laxity.bench.vitals.ecg import Beat, Memory, PanTompkins
-from laxity.bench.vitals.signals import ECG_RATE, THORAX_RATE, Match, Patient, match, samples
-from laxity.bench.vitals.thorax import HISTORY, Chest
+from laxity.bench.workloads.vitals.ecg import Beat, Memory, PanTompkins
+from laxity.bench.workloads.vitals.signals import (
+    ECG_RATE,
+    THORAX_RATE,
+    Match,
+    Patient,
+    match,
+    samples,
+)
+from laxity.bench.workloads.vitals.thorax import HISTORY, Chest
 
 SECONDS = 120
 

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from laxity.bench.vitals.ecg import PanTompkins
-from laxity.bench.vitals.signals import ECG_RATE, THORAX_RATE, Match, Patient, match, samples
+from laxity.bench.workloads.vitals.ecg import PanTompkins
+from laxity.bench.workloads.vitals.signals import (
+    ECG_RATE,
+    THORAX_RATE,
+    Match,
+    Patient,
+    match,
+    samples,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +27,7 @@ PATIENTS, SECONDS, FILES = 4, 40, 4
 
 
 def test_beats_and_chests_over_several_batches(spark: SparkSession, tmp_path: Path) -> None:
-    from laxity.bench.vitals.queries import (
+    from laxity.bench.workloads.vitals.queries import (
         chest_extension,
         ecg_readings,
         heart_beats,

@@ -160,17 +160,12 @@ def fleet_spark(
 ) -> None:
     """Three applications, an uneven start, a CPU hog beside one: with and without the fleet."""
     import json as jsonlib
-    import sys
     from dataclasses import asdict
-
-    from rich.console import Console
 
     from laxity.bench import fleet_report, report
     from laxity.bench.fleet_run import Plan, run_fleet
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
-    facts = report.machine()
-    console.print(report.describe(facts), style="dim")
+    console, facts = report.begin()
     plan = Plan(crowded, patients, target, warmup, seconds)
     rows.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(rounds):
@@ -183,7 +178,8 @@ def fleet_spark(
     if plot is not None:
         fleet_report.plot(found, plot)
     if json is not None:
-        report.write_json(json, {"machine": facts, "modes": fleet_report.summary(found)})
+        document = {"command": report.command(), "machine": facts}
+        report.write_json(json, {**document, "modes": fleet_report.summary(found)})
 
 
 def demo(

@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from laxity.bench.arrivals import TICK
-from laxity.bench.vitals.signals import ECG_RATE, Match, Patient, match
+from laxity.bench.workloads.arrivals import TICK
+from laxity.bench.workloads.vitals.signals import ECG_RATE, Match, Patient, match
 from laxity.core.errors import LaxityError
 from laxity.fleet.client import Client, FolderLocator
 from laxity.fleet.refusals import FleetError
@@ -35,7 +35,7 @@ _LONGEST = 3600.0
 _HOG = "while True: pass"
 
 _PIPELINE = """
-from laxity.bench.vitals.ward import ward
+from laxity.bench.workloads.vitals.ward import ward
 
 for query in ward({names!r}, origin={origin!r}, seconds={seconds!r}, patients={patients!r},
                   target={target!r}, sink={sink!r}):

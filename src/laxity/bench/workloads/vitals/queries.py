@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
-from laxity.bench.vitals import ecg, thorax
-from laxity.bench.vitals.signals import ECG_RATE, THORAX_RATE, Patient
+from laxity.bench.workloads.vitals import ecg, thorax
+from laxity.bench.workloads.vitals.signals import ECG_RATE, THORAX_RATE, Patient
 
 if TYPE_CHECKING:
     import pandas as pd

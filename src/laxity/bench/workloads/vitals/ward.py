@@ -7,10 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from laxity import pipeline
-from laxity.bench.arrivals import constant
-from laxity.bench.ticks import read_ticks
-from laxity.bench.vitals.queries import chest_extension, ecg_readings, heart_beats, thorax_readings
-from laxity.bench.vitals.signals import ECG_RATE
+from laxity.bench.workloads.arrivals import constant
+from laxity.bench.workloads.ticks import read_ticks
+from laxity.bench.workloads.vitals.queries import (
+    chest_extension,
+    ecg_readings,
+    heart_beats,
+    thorax_readings,
+)
+from laxity.bench.workloads.vitals.signals import ECG_RATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
