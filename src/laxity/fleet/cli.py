@@ -239,15 +239,15 @@ def drain(
 ) -> None:
     """Move everything away from a node, and place nothing there."""
     client = connect(state_dir, url, token_file, zookeeper)
+    before = {m["number"] for m in client.fleet()["moves"] if m["ended"]}
     client.drain(node, on=not undo)
     if wait and not undo:
-        _await_empty(client, node)
+        _await_empty(client, node, before)
     typer.echo(f"{node} is {'open again' if undo else 'empty' if wait else 'being drained'}")
 
 
-def _await_empty(client: Client, node: str) -> None:
+def _await_empty(client: Client, node: str, told: set[int]) -> None:
     """Tells of each query that leaves, and of those that cannot."""
-    told = {m["number"] for m in client.fleet()["moves"] if m["ended"]}
     with _status(f"{node} is being drained") as status:
         while True:
             fleet = client.fleet()
