@@ -77,6 +77,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "bench density": (("laxity bench density --rounds 1", "a quick search"),),
     "bench fleet": (("laxity bench fleet", "cost of a report, time of a plan"),),
+    "bench fleet-spark": (
+        ("laxity bench fleet-spark --plot out/fleet.png", "without and with moves, a round"),
+        ("laxity bench fleet-spark --rounds 0", "what the rounds so far say"),
+    ),
     "host": (
         ("laxity host --engine spark --target alerts=800ms", "until Ctrl-C"),
         ("laxity host --engine spark --dry-run", "show what would be changed"),
