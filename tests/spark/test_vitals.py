@@ -85,4 +85,4 @@ def test_beats_and_chests_over_several_batches(spark: SparkSession, tmp_path: Pa
         truth = Patient(patient).chest(times, np)
         assert last["mean"] == pytest.approx(truth.mean())
         assert (last["least"], last["most"]) == pytest.approx((truth.min(), truth.max()))
-        assert last["kept"] == 10 * THORAX_RATE
+        assert last["kept"] == (times > times[-1] - 10).sum()
