@@ -21,7 +21,7 @@ from laxity.bench.workloads.vitals.signals import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PATIENTS, SECONDS, FILES = 4, 40, 4
 
