@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from laxity.bench.modes import MODES, UnknownModeError, find_modes
+from laxity.bench.modes import MODES, UnknownModeError, find_modes, find_spark_modes
 from laxity.bench.workloads.arrivals import constant
 from laxity.bench.workloads.mixes import MIXES, UnknownMixError, find_mix
 from laxity.bench.workloads.tenants import alert, observe
@@ -25,6 +25,12 @@ def test_modes_are_found_by_name_and_by_group_once_each() -> None:
 def test_an_unknown_mode_is_refused_with_the_known_ones(names: str) -> None:
     with pytest.raises(UnknownModeError):
         find_modes(names)
+
+
+@pytest.mark.parametrize("names", ["alone", "fifo,flink"])
+def test_what_only_a_mix_can_be_run_in_is_refused_elsewhere(names: str) -> None:
+    with pytest.raises(UnknownModeError, match="contests of mixes only"):
+        find_spark_modes(names)
 
 
 def test_an_unknown_mix_is_refused_with_the_known_ones() -> None:

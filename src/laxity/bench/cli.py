@@ -60,9 +60,9 @@ def batch(
 ) -> None:
     """The CPU of one small stateful batch, stock and with Laxity."""
     from laxity.bench.batch import run
-    from laxity.bench.modes import find_modes
+    from laxity.bench.modes import find_spark_modes
 
-    run(find_modes(modes), rounds=rounds, warmup=warmup, out=out, json=json)
+    run(find_spark_modes(modes), rounds=rounds, warmup=warmup, out=out, json=json)
 
 
 @bench.command()

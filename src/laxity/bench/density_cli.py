@@ -25,7 +25,7 @@ from laxity.bench.figures import (
     whole,
 )
 from laxity.bench.goals import density_goals, judge, show_verdicts, verdict_lines
-from laxity.bench.modes import find_modes
+from laxity.bench.modes import find_spark_modes
 from laxity.bench.pictures import draw_density
 from laxity.bench.report import begin, publish
 from laxity.bench.turns import OnShare, shown_turns
@@ -77,7 +77,7 @@ def density(
     jobs = [
         DensityJob(mode, LOADS[load], (), most, warmup, settle, seconds)
         for load in _loads(loads)
-        for mode in find_modes(modes)
+        for mode in find_spark_modes(modes)
     ]
     _run("density", jobs, rounds, json, out)
 
@@ -101,7 +101,7 @@ def growth(
     jobs = [
         DensityJob(mode, LOADS[load], numbers, max(numbers), warmup, settle, seconds)
         for load in _loads(loads)
-        for mode in find_modes(modes)
+        for mode in find_spark_modes(modes)
     ]
     _run("growth", jobs, rounds, json, out)
 

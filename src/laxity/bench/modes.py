@@ -91,3 +91,12 @@ def find_modes(names: str) -> list[Mode]:
     if not found:
         raise UnknownModeError("name at least one mode")
     return list(found.values())
+
+
+def find_spark_modes(names: str) -> list[Mode]:
+    """The same where there is one kind of tenant, on Spark."""
+    found = find_modes(names)
+    for mode in found:
+        if mode.alone or mode.engine != "spark":
+            raise UnknownModeError(f"mode {mode.name!r} is for contests of mixes only")
+    return found

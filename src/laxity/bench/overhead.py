@@ -17,7 +17,7 @@ from rich.progress import Progress
 from laxity.bench.contest import CORES
 from laxity.bench.figures import Column, duration, markdown, percent, table, two_digits, whole
 from laxity.bench.goals import OVERHEAD_GOALS, judge, show_verdicts, verdict_lines
-from laxity.bench.modes import Mode, find_modes
+from laxity.bench.modes import Mode, find_spark_modes
 from laxity.bench.process import Say, run_apart
 from laxity.bench.report import begin, publish
 from laxity.bench.turns import in_turns
@@ -135,9 +135,9 @@ def pairs(turns: Mapping[str, Sequence[Turn]]) -> dict[str, list[tuple[Turn, Tur
 def run(
     modes: str, *, rounds: int, warmup: float, seconds: float, out: Path, json: Path | None
 ) -> None:
-    chosen = tuple(find_modes(modes))
+    chosen = tuple(find_spark_modes(modes))
     for mode in chosen:
-        if mode.conf or mode.alone:
+        if mode.conf or mode.triggers:
             raise OneJvmError(f"all turns share one Spark, and mode {mode.name!r} needs its own")
     console, _ = begin()
     job = OverheadJob(chosen, rounds, warmup, seconds)
