@@ -102,6 +102,18 @@ def test_grafana_asks_only_for_metrics_that_are_served() -> None:
         assert re.search(rf"^(# TYPE )?{name}\b", served, re.M), name
 
 
+def test_the_page_on_metrics_names_what_is_served_and_all_of_it() -> None:
+    pytest.importorskip("prometheus_client")
+    from laxity.server.metrics import exposition
+    from laxity.server.testing import ScriptedQuery, ScriptedService
+
+    page = (ROOT / "docs" / "operations.md").read_text()
+    served = exposition(ScriptedService(ScriptedQuery("q", target=1.0)).overview()).decode()
+    assert set(re.findall(r"`(laxity_[a-z_]+)`", page)) == set(
+        re.findall(r"^# TYPE (\S+)", served, re.M)
+    )
+
+
 def test_shell_words_are_well_formed() -> None:
     for _, command in commands():
         assert shlex.split(command)

@@ -99,6 +99,18 @@ class Browser:
     def shown(self, css: str) -> bool:
         return bool(self.driver.execute_script(_SHOWN, css))
 
+    def top(self, css: str) -> float:
+        return self._side(css, "top")
+
+    def bottom(self, css: str) -> float:
+        return self._side(css, "bottom")
+
+    def _side(self, css: str, side: str) -> float:
+        box = self.driver.execute_script(
+            "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", css
+        )
+        return float(box[side])
+
     def errors(self) -> list[str]:
         return [e["message"] for e in self.driver.get_log("browser") if e["level"] == "SEVERE"]
 
@@ -159,6 +171,9 @@ def test_the_main_path(browser: Browser, service: ScriptedService) -> None:
     assert "waited behind bulk" in browser.text("#behind")
     assert "with every batch" in browser.text("#plan")
     assert "120 ms" in browser.text("#stages")
+    browser.wait(lambda: browser.shown("#phases .barlayer .trace"))
+    assert browser.bottom("#phases") <= browser.top("#behind")
+    assert browser.bottom("#behind") <= browser.top("#stages")
 
     # A change without the token is not taken, and the page asks for it.
     browser.type("#target", "500ms")
