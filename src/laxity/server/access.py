@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from laxity.core.errors import LaxityError
@@ -49,6 +50,7 @@ def check_token(token: str) -> str:
     return token
 
 
+@lru_cache(maxsize=256)  # of what clients send as Host, too
 def is_loopback(host: str) -> bool:
     name = host.strip("[]").lower()
     if name in _LOCAL_NAMES or name.endswith(".localhost"):

@@ -33,6 +33,12 @@ _WITH_QUERY = ("timeline", "events")
 
 _TAKING = {("PATCH", "/api/v1/queries"), ("PUT", "/api/v1/tenants")}
 
+_FOR_DATA = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+"""What a page of data needs; what is below is for whatever a browser might show."""
+
 _HARDENING = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -146,7 +152,7 @@ async def _send_page(scope: Scope, send: Send, page: Page, kind: bytes) -> None:
         (b"etag", page.tag),
         (b"cache-control", b"no-cache"),
         (b"vary", b"accept-encoding"),
-        *_HARDENING,
+        *_FOR_DATA,
     ]
     if packed:
         headers.append((b"content-encoding", b"gzip"))

@@ -11,7 +11,6 @@ from laxity import __version__
 from laxity.semantics import Semantics
 from laxity.server.service import NotFoundError, RefusedError, UnavailableError
 from laxity.server.views import (
-    Bar,
     Fact,
     Latency,
     Misses,
@@ -32,13 +31,13 @@ from laxity.spark.model import QueryModel
 from laxity.spark.query import explain_misses
 from laxity.spark.session import Laxity
 from laxity.spark.status import QueryStatus
+from laxity.spark.timeline import bars
 
 _T = TypeVar("_T")
 
 _TREND = 40
 _POINTS = 1500
 """Results that a page shows at most: a screen has no more dots."""
-_BARS = 4000
 _SUMMARY_AGE = 5.0
 """A summary without new results is kept so long, though some of its results may have expired."""
 
@@ -144,12 +143,8 @@ class SparkService:
         self._attached(lambda: None)
         with self._laxity.looking() as controller:
             now = self._laxity.now()
-            known = controller.names()
-            bars: list[Bar] = []
-            for model in (*controller.models.values(), *controller.ended()):
-                bars += _bars(model, now - seconds, known)
-        bars.sort(key=lambda bar: bar.start)
-        return Timeline(now, seconds, tuple(bars[-_BARS:]))
+            models = (*controller.models.values(), *controller.ended())
+            return Timeline(now, seconds, bars(models, now, seconds, controller.names()))
 
     # Changing.
 
@@ -330,31 +325,3 @@ def _stages(model: QueryModel) -> tuple[StageView, ...]:
         )
         for at, stage in sorted(model.stages.items())
     )
-
-
-def _bars(model: QueryModel, since: float, known: dict[str, str]) -> Iterable[Bar]:
-    """Held, planned, waiting and committing for the batch; running for each of its tasks."""
-    for batch, stages in model.history:
-        if batch.ended < since:
-            continue
-
-        def bar(phase: Phase, start: float, end: float, number: int = batch.batch) -> Bar:
-            return Bar(model.name, model.tenant, phase.value, start, end, number)
-
-        if batch.held > 0.001:
-            yield bar(Phase.HELD, batch.started - batch.held, batch.started)
-        yield replace(bar(Phase.PLANNING, batch.started, batch.ended), phase="batch")
-        for stage in stages:
-            where = str(stage.stage)
-            if stage.launched - stage.submitted > 0.001:
-                blocked = sorted(stage.behind, key=lambda q: -stage.behind[q])
-                yield replace(
-                    bar(Phase.WAITING, stage.submitted, stage.launched),
-                    stage=where,
-                    tasks=stage.tasks,
-                    behind=tuple(names(dict.fromkeys(blocked, 0.0), known)),
-                )
-            for run in stage.task_runs():
-                yield replace(
-                    bar(Phase.RUNNING, run.start, run.end), stage=f"{where} on {run.executor}"
-                )
