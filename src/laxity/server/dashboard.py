@@ -142,7 +142,7 @@ def _query_view() -> html.Section:
                                 id="phases",
                                 config=_GRAPH,
                                 className="chart low",
-                                style={"height": "190px"},
+                                style={"height": "200px"},
                             ),
                             html.Div(id="behind"),
                         ]

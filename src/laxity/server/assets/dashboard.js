@@ -44,7 +44,7 @@
     if (x >= 1e4) return (x / 1e3).toFixed(0) + " k";
     return x >= 100 || Number.isInteger(x) ? Math.round(x).toLocaleString("en") : x.toFixed(1);
   }
-  const time = (at) => new Date(at * 1000).toLocaleTimeString();
+  const time = (at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false });
   const iso = (at) => new Date(at * 1000);
 
   const headers = (more) => {
@@ -97,6 +97,7 @@
   function worst(behind, most) {
     return Object.entries(behind).sort((a, b) => b[1] - a[1]).slice(0, most);
   }
+  const behind = (q, most) => worst(q.behind, most).map(([who, v]) => who + " " + duration(v)).join(", ") || "–";
   function table(head, rows, className) {
     return h("Div", { className: "scroll" }, h("Table", { className },
       h("Thead", {}, h("Tr", {}, head.map(([text, cls, title]) => h("Th", { className: cls, title }, text)))),
@@ -298,17 +299,17 @@
         card("rows a second", count(rows), o.overload === null ? "no overload" : "worst p95 is " + o.overload.toFixed(1) + " × its target"));
       const sorted = [...o.queries].sort((a, b) => (a.target ?? 1e18) - (b.target ?? 1e18) || a.name.localeCompare(b.name));
       const queries = table(
-        [["query"], ["tenant", "wide"], ["state"], ["target", "num"], ["p50", "num"], ["p99", "num"], ["in time"],
+        [["query"], ["tenant", "wide"], ["state"], ["target", "num"], ["p50", "num wide"], ["p99", "num"], ["in time"],
           ["laxity", "num wide", "how long its next batch could still wait"], ["rows/s", "num wide"],
           ["batch", "num wide", "rows of its last batch, and its limit"], ["waits behind", "wide"], ["last results", "wide"]],
         sorted.map((q) => h("Tr", { id: "row-" + q.name },
           h("Td", {}, link(queryHref(q.name), q.name, "name")), h("Td", { className: "wide" }, q.tenant), h("Td", {}, pill(q)),
           h("Td", { className: "num" }, q.target === null ? "–" : duration(q.target)),
-          h("Td", { className: "num" }, duration(q.latency.p50)), h("Td", { className: "num" }, duration(q.latency.p99)),
+          h("Td", { className: "num wide" }, duration(q.latency.p50)), h("Td", { className: "num" }, duration(q.latency.p99)),
           h("Td", {}, metBar(q)), h("Td", { className: "num wide" }, duration(q.laxity)),
           h("Td", { className: "num wide" }, count(q.rows_per_second)),
           h("Td", { className: "num wide" }, count(q.rows_per_batch) + (q.limit ? " ≤ " + count(q.limit) : "")),
-          h("Td", { className: "wide behind" }, worst(q.behind, 2).map(([who, v]) => who + " " + duration(v)).join(", ") || "–"),
+          h("Td", { className: "wide behind", title: behind(q, 9) }, behind(q, 1)),
           h("Td", { className: "wide" }, trend(q)))), "queries");
       const tenants = table(
         [["tenant"], ["queries", "num"], ["tasks", "num"], ["waiting", "num wide"], ["rows/s", "num"], ["in time", "num"], ["cap", "num"], [""]],
@@ -360,7 +361,7 @@
       if (!s.events.length) return h("P", { className: "hint" }, "Nothing has happened yet.");
       const mood = { missed: "warn", overloaded: "warn", failed: "bad", restarted: "warn", recovered: "good", started: "good" };
       return table([["when"], ["what"], ["query"], [""]], [...s.events].reverse().map((e) => h("Tr", {},
-        h("Td", { className: "num" }, time(e.at)), h("Td", {}, h("Span", { className: "pill " + (mood[e.kind] || "quiet") }, e.kind)),
+        h("Td", { className: "quiet" }, time(e.at)), h("Td", {}, h("Span", { className: "pill " + (mood[e.kind] || "quiet") }, e.kind)),
         h("Td", {}, e.query ? link(queryHref(e.query), e.query, "name") : e.tenant), h("Td", {}, e.message))), "events");
     },
 
