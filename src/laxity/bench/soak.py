@@ -1,15 +1,18 @@
 """Does memory stay flat? `laxity run` on its own example, scraped every second, for long.
 
 Prints three sizes, those of the second quarter of the time (the first is warming up) beside those
-of the last: what the Python process and the JVM keep resident, as medians, and the least that the
-JVM's heap held after a collection. The heap is resident as a whole from the start, or its growth
-into the memory it was given would look like a leak.
+of the last, as medians: what the Python process and the JVM keep resident, and what the JVM's heap
+holds after a full collection (asked for every two minutes, where there is a `jcmd`). The heap is
+resident as a whole from the start, or its growth into the memory it was given would look like a
+leak.
 """
 
 from __future__ import annotations
 
 import json as jsonlib
 import re
+import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -20,6 +23,8 @@ from rich.table import Table
 
 from laxity.bench.running import Running, resident
 from laxity.templates import write_example
+
+_COLLECT_EVERY = 120.0
 
 
 def run(*, minutes: float, every: float, json: Path | None) -> None:
@@ -35,15 +40,15 @@ def run(*, minutes: float, every: float, json: Path | None) -> None:
     for column in ("memory", "second quarter", "last quarter", "growth"):
         table.add_column(column, justify="left" if column == "memory" else "right")
     found: dict[str, dict[str, float]] = {}
-    for name, typical, sizes in (
-        ("Python, resident", median, [(s["at"], s["python"]) for s in samples]),
-        ("JVM, resident", median, [(s["at"], s["jvm"]) for s in samples]),
-        ("JVM, heap after collections", min, live),
+    for name, sizes in (
+        ("Python, resident", [(s["at"], s["python"]) for s in samples]),
+        ("JVM, resident", [(s["at"], s["jvm"]) for s in samples]),
+        ("JVM, heap in use", live),
     ):
         early, late = _quarters(sizes, minutes * 60.0)
         if not early or not late:
             continue
-        before, after = typical(early), typical(late)
+        before, after = median(early), median(late)
         found[name] = {"second quarter": before, "last quarter": after}
         growth = f"{after / before - 1:+.1%}"
         table.add_row(name, f"{before / 2**20:.0f} MB", f"{after / 2**20:.0f} MB", growth)
@@ -67,13 +72,13 @@ def _spread(pipeline: Path, every: float) -> None:
 def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, float]]:
     samples: list[dict[str, float]] = []
     log = f"-Xlog:gc:file={folder}/gc.log:uptime"
-    java = f"-Xms1g -XX:+AlwaysPreTouch -XX:G1PeriodicGCInterval=60000 {log}"
+    java = f"-Xms1g -XX:+AlwaysPreTouch {log}"
     conf = ("spark.driver.memory=1g", f"spark.driver.extraJavaOptions={java}")
     with (
         Running(folder / "pipeline.py", folder, conf=conf) as running,
         console.status("soaking …"),
     ):
-        began = time.monotonic()
+        began = collected = time.monotonic()
         while (at := time.monotonic() - began) < seconds:
             samples.append(
                 {
@@ -83,8 +88,16 @@ def _soak(folder: Path, seconds: float, console: Console) -> list[dict[str, floa
                     "jvm": resident(running.jvm),
                 }
             )
+            if time.monotonic() - collected >= _COLLECT_EVERY:
+                collected = time.monotonic()
+                _collect(running.jvm)
             time.sleep(1.0)
     return samples
+
+
+def _collect(jvm: int) -> None:
+    if jcmd := shutil.which("jcmd"):
+        subprocess.run([jcmd, str(jvm), "GC.run"], capture_output=True, timeout=60, check=False)
 
 
 def _quarters(sizes: list[tuple[float, float]], seconds: float) -> tuple[list[float], list[float]]:
@@ -93,8 +106,9 @@ def _quarters(sizes: list[tuple[float, float]], seconds: float) -> tuple[list[fl
 
 
 def _after_collections(log: Path) -> list[tuple[float, float]]:
-    """(seconds, bytes) from the JVM's own log: `[61.2s] GC(9) Pause … 300M->120M(1024M) 8ms`."""
-    found = re.findall(r"^\[([\d.]+)s\].* \d+M->(\d+)M\(", log.read_text(), re.MULTILINE)
+    """(seconds, bytes) from the JVM's own log: `[61.2s] GC(9) Pause Full … 300M->120M(1024M)`."""
+    pattern = r"^\[([\d.]+)s\].*Pause Full.* \d+M->(\d+)M\("
+    found = re.findall(pattern, log.read_text(), re.MULTILINE)
     return [(float(at), float(megabytes) * 2**20) for at, megabytes in found]
 
 
