@@ -129,7 +129,7 @@ def test_a_savepoint_is_taken_while_the_query_runs(
     control.set(least=3)
     saved = control.savepoint(str(tmp_path / "saved"))
     assert (tmp_path / "saved" / "commits" / str(saved.result["last"])).exists()
-    with pytest.raises(RepartitionError, match="only in RocksDB"):
+    with pytest.raises(RepartitionError, match="only state in RocksDB"):
         control.scale(3)  # refused: the default store would be left half divided
     feed.add((0.0, key, value) for key in keys for value in (1, 5))
     wait_for(lambda: dict(out.all) == dict.fromkeys(keys, 2), "counts that go on, and least=3")

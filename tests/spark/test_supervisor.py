@@ -38,6 +38,7 @@ class FakeLaxity:
     def __init__(self) -> None:
         self.started: list[FakeQuery] = []
         self.models: dict[str, Model] = {}
+        self.restarting: set[str] = set()
 
     def start(self, writer: object, *, name: str, target: float | None, **_: Any) -> FakeQuery:
         self.models[name] = Model(target)
@@ -49,6 +50,9 @@ class FakeLaxity:
 
     def pause(self, name: str) -> None:
         self.models[name].paused = True
+
+    def is_restarting(self, name: str) -> bool:
+        return name in self.restarting
 
 
 class Writer:

@@ -102,7 +102,7 @@ class Bridge:
             raise
         except Exception as error:
             raise HookError(
-                f"Laxity's hooks do not fit Spark {spark.version} as it runs here: {_cause(error)}"
+                f"Laxity's hooks do not fit Spark {spark.version} as it runs here: {cause(error)}"
             ) from error
 
     def _class(self, name: str) -> Any:
@@ -156,7 +156,7 @@ class Bridge:
                 self._lanes.install()
         except Exception as error:
             self.uninstall()
-            raise HookError(f"Spark refused a hook: {_cause(error)}") from error
+            raise HookError(f"Spark refused a hook: {cause(error)}") from error
 
     def _set_pool(self, pool: Any) -> None:
         field = self._class("Hub").getField("pool")
@@ -186,7 +186,7 @@ class Bridge:
             try:
                 step()
             except Exception as error:
-                failures.append(_cause(error))
+                failures.append(cause(error))
         self._listening = False
         if failures and not self.stopped:
             raise HookError(f"Spark could not be put back as it was: {'; '.join(failures)}")
@@ -239,7 +239,7 @@ class Bridge:
         return [int(line) for line in str(found).splitlines()]
 
 
-def _cause(error: Exception) -> str:
+def cause(error: Exception) -> str:
     """The innermost reason of a Java exception, in one line."""
     java = getattr(error, "java_exception", None)
     if java is None:

@@ -99,6 +99,7 @@ class Laxity:
         self._recorders: list[Recorder] = []
         self._started: dict[str, tuple[DataStreamWriter, dict[str, Any], Query]] = {}
         self._controls: dict[str, QueryControl] = {}
+        self._restarting: set[str] = set()
         self._loop = Loop(self._tick, settings.period, self._clock)
         self._bridge.install()
         try:
@@ -138,13 +139,7 @@ class Laxity:
                 f"a target by set_target(name, target)"
             )
         seconds = None if target is None else parse_target(target, name=f"target of {name!r}")
-        with self._lock:
-            self._tick(self._clock.now())  # a query that has just been stopped frees its name
-            if any(m.name == name for m in self._controller.models.values()):
-                raise DuplicateQueryError(
-                    f"a query named {name!r} is running already; names are unique: stop it "
-                    f"first, or choose another"
-                )
+        self.check_free(name)
         query: StreamingQuery = writer.queryName(name).start()
         override = {"window": window, "slide": slide, "delay": delay, "regular": regular}
         corrections = {k: v for k, v in override.items() if v not in (None, False)}
@@ -166,6 +161,16 @@ class Laxity:
         self._started[name] = writer, arguments, handle
         return handle
 
+    def check_free(self, name: str) -> None:
+        """That no query of that name runs."""
+        with self._lock:
+            self._tick(self._clock.now())  # a query that has just been stopped frees its name
+            if any(m.name == name for m in self._controller.models.values()):
+                raise DuplicateQueryError(
+                    f"a query named {name!r} is running already; names are unique: stop it "
+                    f"first, or choose another"
+                )
+
     def control(self, name: str) -> QueryControl:
         """Change a running query between two of its batches; see docs/control-on-spark.md."""
         from laxity.spark.control.query import QueryControl  # it needs networkx, we do not
@@ -175,6 +180,18 @@ class Laxity:
             if model.name not in self._controls:
                 self._controls[model.name] = QueryControl(self, model.name)
             return self._controls[model.name]
+
+    @contextmanager
+    def restarting(self, name: str) -> Iterator[None]:
+        """While a control operation has stopped a query: nobody else is to start it again."""
+        self._restarting.add(name)
+        try:
+            yield
+        finally:
+            self._restarting.discard(name)
+
+    def is_restarting(self, name: str) -> bool:
+        return name in self._restarting
 
     def can_restart(self, name: str) -> bool:
         return name in self._started

@@ -116,6 +116,8 @@ class Supervisor:
             if watched.failures and now - watched.started > self._backoff.healthy_after:
                 watched.failures = 0
             return
+        if self._laxity.is_restarting(watched.spec.name):
+            return
         error = watched.query.exception()
         self._remember(watched)
         watched.query = None

@@ -23,6 +23,10 @@ class RepartitionError(ControlError, RuntimeError):
     """A checkpoint whose state cannot be divided anew."""
 
 
+class CheckpointError(ControlError, ValueError):
+    """A batch that a checkpoint does not go back to."""
+
+
 class NothingToUndoError(ControlError, RuntimeError):
     """No change is left to take back."""
 

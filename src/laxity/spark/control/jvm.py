@@ -23,6 +23,16 @@ def static(spark: SparkSession, name: str, method: str, *arguments: Any) -> Any:
     raise AttributeError(f"{name}.{method}")
 
 
+def new(spark: SparkSession, name: str, *arguments: Any) -> Any:
+    """An object of one of Laxity's Java classes."""
+    gateway: Any = spark._sc._gateway
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    for index, value in enumerate(arguments):
+        array[index] = value
+    found = _load_classes(spark).loadClass(f"laxity.{name}").getConstructors()[0]
+    return found.newInstance(array)
+
+
 def install_rule(spark: SparkSession) -> None:
     static(spark, "Variables", "install", spark._jsparkSession)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from laxity.control.contexts import ControllerContext, OperatorContext
 from laxity.control.instructions import Custom
@@ -64,6 +64,9 @@ class QueryHost:
 class SparkOperation(ControlOperation):
     """Base of operations on Spark queries. Fields are JSON data; override `check` to refuse before
     anything changes, and `at_boundary` to act. Chi's own handlers can be overridden as well."""
+
+    restarts: ClassVar[bool] = False
+    """Whether it stops the query and starts it again, and so may take its time."""
 
     def check(self, query: QueryControl) -> None:
         """Raise what is wrong. The query runs on meanwhile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
@@ -20,7 +20,7 @@ from laxity.core.durations import parse_duration, parse_target
 from laxity.plugins import load_policy
 from laxity.spark.control import jvm
 from laxity.spark.control.change import SETTINGS, Change
-from laxity.spark.control.checkpoints import Savepoint, Scale
+from laxity.spark.control.checkpoints import Rollback, Savepoint, Scale
 from laxity.spark.control.errors import (
     BoundaryTimeoutError,
     NothingToUndoError,
@@ -28,14 +28,20 @@ from laxity.spark.control.errors import (
     UnfitOperationError,
     UnknownVariableError,
 )
+from laxity.spark.control.files import CheckpointFiles
 from laxity.spark.control.operation import QueryHost, SparkOperation
 from laxity.spark.control.variables import as_sql, check_value
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from laxity.spark.query import Query
     from laxity.spark.session import Laxity
 
 _LEASE = 30.0
 """Seconds after which a query goes on by itself, should nobody let it go."""
+_LONG_LEASE = 1800.0
+"""The same for operations that stop the query: it does not stand there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,30 @@ class QueryControl:
         """A consistent copy of the checkpoint, from which another query can start."""
         return self.run(Savepoint(str(path)), by=by)
 
+    def rollback(
+        self, batch: int, *, by: str = "", variables: Mapping[str, Any] | None = None
+    ) -> Entry:
+        """Go back to the end of a batch, and go on from there; `variables` then differ."""
+        return self.run(Rollback(batch, *self._resolve(variables or {})), by=by)
+
+    def replay(
+        self,
+        batch: int,
+        writer: DataStreamWriter,
+        *,
+        name: str,
+        path: str,
+        by: str = "",
+        variables: Mapping[str, Any] | None = None,
+        **start: Any,
+    ) -> Query:
+        """Start `writer`, the same query into another sink, from the end of a batch, beside this
+        one: from a copy of the checkpoint at `path`. `start` are options of `lx.start`."""
+        values, functions = self._resolve(variables or {})
+        self.laxity.check_free(name)
+        self.run(Savepoint(str(path), batch, values, functions), by=by)
+        return self.laxity.start(writer.option("checkpointLocation", str(path)), name=name, **start)
+
     def undo(self, *, by: str = "") -> Entry:
         """Take back the last change that has not been taken back yet."""
         for entry in reversed(self.history()):
@@ -144,7 +174,7 @@ class QueryControl:
             batch = self._await(place, timeout)
             if paused:
                 self.laxity.model(self.id).paused = True
-            place.renew(_LEASE)
+            place.renew(_LONG_LEASE if operation.restarts else _LEASE)
             entry = self._deliver(operation, by, batch)
         except BaseException:
             if paused:
@@ -230,24 +260,32 @@ class QueryControl:
                 f"again"
             )
 
-    def restart(self) -> None:
-        self.laxity.restart(self.name)
+    def restart_after(self, act: Callable[[CheckpointFiles], None]) -> None:
+        """Stop the query, change its checkpoint, start it again, whatever became of the change."""
+        files, paused = self.files, self.laxity.model(self.id).paused
+        with self.laxity.restarting(self.name):
+            self.streaming_query.stop()
+            try:
+                act(files)
+            finally:
+                self.laxity.restart(self.name)
+                self.laxity.model(self.id).paused = paused
 
-    def exists(self, path: str) -> bool:
-        place, files = self._files(path)
-        return bool(files.exists(place))
+    @property
+    def stateful(self) -> bool:
+        return self.partitions() is not None
 
-    def copy_checkpoint(self, path: str) -> None:
-        source, source_files = self._files(self.checkpoint)
-        target, target_files = self._files(path)
-        conf = self.spark._jsparkSession.sparkContext().hadoopConfiguration()
-        copy = self.spark._jvm.org.apache.hadoop.fs.FileUtil.copy  # type: ignore[union-attr]
-        copy(source_files, source, target_files, target, False, conf)
+    @property
+    def sink(self) -> str:
+        """The class of its sink."""
+        return str(self.execution.sink().getClass().getSimpleName())
 
-    def _files(self, path: str) -> tuple[Any, Any]:
-        conf = self.spark._jsparkSession.sparkContext().hadoopConfiguration()
-        place = self.spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        return place, place.getFileSystem(conf)
+    @property
+    def files(self) -> CheckpointFiles:
+        return self.files_at(self.checkpoint)
+
+    def files_at(self, path: str) -> CheckpointFiles:
+        return CheckpointFiles(self.spark, path)
 
     def setting(self, name: str) -> Any:
         model, controller = self.laxity.model(self.id), self.laxity._controller
