@@ -159,6 +159,8 @@ class Laxity:
             handle._query = query
         arguments = dict(target=target, tenant=tenant, **override)
         self._started[name] = writer, arguments, handle
+        if name in self._controls:
+            self._controls[name].started()
         return handle
 
     def check_free(self, name: str) -> None:

@@ -63,4 +63,4 @@ class Change(SparkOperation):
             query.apply_setting(name, value)
         if self.values or self.functions:
             query.choose(self.values, self.functions, batch)
-        return {"before": before}
+        return {"undo": {"operation": Change.name, "arguments": before}}

@@ -80,7 +80,8 @@ class Scale(SparkOperation):
 
         query.restart_after(divide)
         pause = time.monotonic() - started
-        return {"partitions": [before, self.partitions], "pause": pause}
+        back = {"operation": self.name, "arguments": {"partitions": before}}
+        return {"partitions": [before, self.partitions], "pause": pause, "undo": back}
 
 
 def _ask_spark(query: QueryControl, last: int) -> None:

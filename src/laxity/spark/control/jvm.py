@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from laxity.spark.bridge import _load_classes
@@ -31,6 +31,13 @@ def new(spark: SparkSession, name: str, *arguments: Any) -> Any:
         array[index] = value
     found = _load_classes(spark).loadClass(f"laxity.{name}").getConstructors()[0]
     return found.newInstance(array)
+
+
+def array_list(spark: SparkSession, items: Iterable[Any]) -> Any:
+    found = spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+    for item in items:
+        found.add(item)
+    return found
 
 
 def install_rule(spark: SparkSession) -> None:

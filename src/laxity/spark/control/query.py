@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import getpass
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from laxity.control.controller import DataflowController
-from laxity.control.errors import OperationInProgressError
-from laxity.control.graph import Dataflow
-from laxity.control.ledger import Entry, Ledger
-from laxity.control.messages import CONTROLLER
-from laxity.control.processor import ControlProcessor, SendMessage
-from laxity.core.durations import parse_duration, parse_target
+from laxity.control.ledger import Entry
+from laxity.control.operation import operation_from
+from laxity.control.tuning import TuningPhase
+from laxity.core.durations import Duration, parse_duration, parse_target
 from laxity.plugins import load_policy
 from laxity.spark.control import jvm
+from laxity.spark.control.barrier import Barrier
 from laxity.spark.control.change import SETTINGS, Change
 from laxity.spark.control.checkpoints import Rollback, Savepoint, Scale
 from laxity.spark.control.errors import (
-    BoundaryTimeoutError,
     NothingToUndoError,
-    OperationFailedError,
     UnfitOperationError,
     UnknownVariableError,
 )
 from laxity.spark.control.files import CheckpointFiles
-from laxity.spark.control.operation import QueryHost, SparkOperation
+from laxity.spark.control.monitoring import (
+    EVERY,
+    HeavyKey,
+    Monitor,
+    Monitoring,
+    await_monitoring,
+    find_monitoring,
+)
+from laxity.spark.control.operation import SparkOperation
+from laxity.spark.control.skew import JoinState, RepairSkew, hot_keys, ways_for
+from laxity.spark.control.tuning import BATCHES, Tuned, tune
 from laxity.spark.control.variables import as_sql, check_value
 
 if TYPE_CHECKING:
@@ -37,11 +40,6 @@ if TYPE_CHECKING:
 
     from laxity.spark.query import Query
     from laxity.spark.session import Laxity
-
-_LEASE = 30.0
-"""Seconds after which a query goes on by itself, should nobody let it go."""
-_LONG_LEASE = 1800.0
-"""The same for operations that stop the query: it does not stand there any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +59,12 @@ class QueryControl:
         self.name = name
         self.spark = laxity._spark
         self.id: str = laxity.model(name).id
-        self._turn = threading.Lock()
+        self._barrier = Barrier(self)
         self._undone: set[str] = set()
         self._batch_size = 0
         self._pace = 0.0
-        ledger = Ledger(Dataflow.of(name, {"query": 1}, []))
-        (vertex,) = ledger.graph.vertices
-        self._host = QueryHost(self, vertex)
-        self._controller = DataflowController("spark", ledger)
-        self._processor = ControlProcessor(self._host)
+        self.monitor_order = Monitor(0)
+        self.repair_order = RepairSkew("none")
 
     # What a user calls.
 
@@ -123,18 +118,88 @@ class QueryControl:
         self.run(Savepoint(str(path), batch, values, functions), by=by)
         return self.laxity.start(writer.option("checkpointLocation", str(path)), name=name, **start)
 
+    def monitor(self, *, every: int = EVERY, columns: Iterable[str] = (), by: str = "") -> Entry:
+        """Count keys in one of `every` batches, 0 to stop; `monitoring` tells what was found."""
+        return self.run(Monitor(every, tuple(columns)), by=by)
+
+    def monitoring(self) -> Monitoring | None:
+        """Event-time progress, how many keys, the heaviest: of the last batch that counted."""
+        return find_monitoring(self.streaming_query.recentProgress)
+
+    def repair_skew(
+        self,
+        method: str = "auto",
+        *,
+        keys: Iterable[str] = (),
+        ways: int | None = None,
+        by: str = "",
+        timeout: float = 60.0,
+    ) -> Entry:
+        """Spread the load of hot keys of a join with a table; `keys` are looked for in the data if
+        none are given."""
+        self.check_controllable()
+        RepairSkew(method, ("?",)).check(self)
+        chosen, partitions = tuple(keys), self.shuffle_partitions
+        if method not in ("none", "broadcast") and not chosen:
+            hot = hot_keys(self.find_heaviest(timeout), partitions)
+            if not hot:
+                raise UnfitOperationError(
+                    f"query {self.name!r} has no hot key: none has more than a partition's fair "
+                    f"share of {1 / partitions:.0%}"
+                )
+            chosen = tuple(key.key for key in hot)
+            ways = ways_for(hot, partitions) if ways is None else ways
+        return self.run(RepairSkew(method, chosen, partitions if ways is None else ways), by=by)
+
+    def find_heaviest(self, timeout: float = 60.0) -> tuple[HeavyKey, ...]:
+        """The heaviest keys of the next batch with data; the monitor goes on as it was."""
+        before = self.monitor_order
+        entry = self.run(Monitor(1, before.columns), by="laxity")
+        try:
+            return await_monitoring(self, int(entry.result["batch"]) - 1, timeout).heaviest
+        finally:
+            self.run(before, by="laxity")
+
+    def tune(
+        self,
+        target: Duration,
+        *,
+        start: int | None = None,
+        rate: float | None = None,
+        batches: int = BATCHES,
+        by: str = "",
+        on_phase: Callable[[TuningPhase], None] | None = None,
+        timeout: float = 300.0,
+    ) -> Tuned:
+        """Look for the largest batches that keep latency within `target`, from `start` rows on, at
+        `rate` rows a second (as measured, if not given). Takes several batches for each size."""
+        return tune(
+            self,
+            target,
+            start=start,
+            rate=rate,
+            batches=batches,
+            by=by,
+            on_phase=on_phase,
+            timeout=timeout,
+        )
+
     def undo(self, *, by: str = "") -> Entry:
         """Take back the last change that has not been taken back yet."""
         for entry in reversed(self.history()):
-            if entry.name == Change.name and entry.id not in self._undone and _worked(entry):
-                done = self.run(Change(**entry.result["before"]), by=by)
-                self._undone |= {entry.id, done.id}
-                return done
+            if entry.id in self._undone or not entry.result or "undo" not in entry.result:
+                continue
+            how = entry.result["undo"]
+            operation = operation_from(how["operation"], how["arguments"])
+            assert isinstance(operation, SparkOperation)
+            done = self.run(operation, by=by)
+            self._undone |= {entry.id, done.id}
+            return done
         raise NothingToUndoError(f"no change of query {self.name!r} is left to undo")
 
     def history(self) -> tuple[Entry, ...]:
         """Who changed what, when, and before which batch (`entry.result["batch"]`)."""
-        return self._controller.ledger.history()
+        return self._barrier.history()
 
     def variables(self) -> dict[str, str]:
         """The variables and functions of the query, as they are, in SQL."""
@@ -150,79 +215,11 @@ class QueryControl:
         queue: bool = False,
     ) -> Entry:
         """Run an operation at the next boundary. Returns when the query has gone on."""
-        if not self._turn.acquire(blocking=queue):
-            raise OperationInProgressError(
-                f"an operation is in progress on query {self.name!r}; wait for it, or pass "
-                f"queue=True"
-            )
-        try:
-            self._check_controllable()
-            operation.check(self)
-            return self._at_boundary(operation, by or getpass.getuser(), timeout)
-        finally:
-            self._turn.release()
+        return self._barrier.run(operation, by=by, timeout=timeout, queue=queue)
 
-    # The barrier.
+    # For operations.
 
-    def _at_boundary(self, operation: SparkOperation, by: str, timeout: float) -> Entry:
-        place = jvm.static(self.spark, "Boundary", "of", self.id)
-        place.block(timeout + _LEASE)
-        paused = self.laxity.model(self.id).paused
-        if paused:  # it stands at the gate: behind the raised barrier it can be let through
-            self.laxity._set_paused(self.id, False)
-        try:
-            batch = self._await(place, timeout)
-            if paused:
-                self.laxity.model(self.id).paused = True
-            place.renew(_LONG_LEASE if operation.restarts else _LEASE)
-            entry = self._deliver(operation, by, batch)
-        except BaseException:
-            if paused:
-                self.laxity._set_paused(self.id, True)
-            place.lower()
-            raise
-        self.laxity._tick(self.laxity.now())  # the gate learns of it before the query gets there
-        in_time = bool(place.lower())
-        failure, self._host.failure = self._host.failure, None
-        if failure is not None:
-            raise OperationFailedError(
-                f"{operation.name} broke off on query {self.name!r}: {failure}"
-            ) from failure
-        if not in_time:
-            raise BoundaryTimeoutError(
-                f"{operation.name} took longer than {_LEASE:.0f} s; query {self.name!r} had gone on"
-            )
-        return entry
-
-    def _await(self, place: Any, timeout: float) -> int:
-        until = time.monotonic() + timeout
-        while time.monotonic() < until:
-            batch = int(place.standing(200))
-            if batch >= 0:
-                return batch
-            if not self.streaming_query.isActive:
-                raise UnfitOperationError(f"query {self.name!r} has ended")
-        raise BoundaryTimeoutError(
-            f"query {self.name!r} did not finish its batch within {timeout:.0f} s; nothing was "
-            f"changed. Try again with a longer timeout"
-        )
-
-    def _deliver(self, operation: SparkOperation, by: str, batch: int) -> Entry:
-        now = self.laxity.now
-        self._host.batch = batch
-        submitted = self._controller.submit(operation, now(), by=by)
-        assert submitted.entry is not None
-        effects: list[Any] = list(submitted.effects)
-        while effects:
-            effect = effects.pop(0)
-            if isinstance(effect, SendMessage):
-                if effect.message.destination == CONTROLLER:
-                    effects += self._controller.receive(effect.message, now())
-                else:
-                    effects += self._processor.receive(effect.message)
-        return self._controller.ledger.entry(submitted.entry.id)
-
-    def _check_controllable(self) -> None:
+    def check_controllable(self) -> None:
         model = self.laxity.model(self.id)
         if model.unmanaged:
             raise UnfitOperationError(
@@ -231,8 +228,6 @@ class QueryControl:
             )
         if not self.streaming_query.isActive:
             raise UnfitOperationError(f"query {self.name!r} has ended")
-
-    # For operations.
 
     @property
     def streaming_query(self) -> Any:
@@ -270,6 +265,35 @@ class QueryControl:
             finally:
                 self.laxity.restart(self.name)
                 self.laxity.model(self.id).paused = paused
+
+    def started(self) -> None:
+        """It runs again: orders for its plans count in its new session too."""
+        if self.monitor_order.every or self.repair_order.method != "none":
+            jvm.static(self.spark, "Replan", "install", self.execution)
+
+    def order_monitoring(self, order: Monitor) -> None:
+        jvm.static(self.spark, "Replan", "install", self.execution)
+        columns = jvm.array_list(self.spark, order.columns)
+        jvm.static(self.spark, "Replan", "monitor", self.id, order.every, columns)
+        self.monitor_order = order
+
+    def order_repair(self, order: RepairSkew) -> None:
+        jvm.static(self.spark, "Replan", "install", self.execution)
+        keys = jvm.array_list(self.spark, order.keys)
+        jvm.static(self.spark, "Replan", "repair", self.id, order.method, keys, order.ways)
+        self.repair_order = order
+
+    def join_state(self) -> JoinState:
+        """How its last batch joined a stream with a table."""
+        text = str(jvm.static(self.spark, "Skew", "describe", self.execution))
+        row = _fields(text) if text else {}
+        flags = {k: row.get(k) == "1" for k in ("shuffled", "broadcast", "streams", "aggregates")}
+        return JoinState(**flags, table_bytes=int(row["bytes"]) if "bytes" in row else None)
+
+    @property
+    def shuffle_partitions(self) -> int:
+        committed = self.files.committed()
+        return self.files.partitions(committed[-1]) if committed else 0
 
     @property
     def stateful(self) -> bool:
@@ -349,7 +373,7 @@ class QueryControl:
     def _resolve(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         if not given:
             return {}, {}
-        self._check_controllable()
+        self.check_controllable()
         markers = self._markers()
         values: dict[str, Any] = {}
         functions: dict[str, Any] = {}
@@ -371,7 +395,3 @@ class QueryControl:
 def _fields(line: str) -> dict[str, str]:
     pairs = (part.partition("=") for part in line.split("\t")[1:])
     return {key: unquote_plus(value) for key, _, value in pairs}
-
-
-def _worked(entry: Entry) -> bool:
-    return bool(entry.result) and "before" in entry.result

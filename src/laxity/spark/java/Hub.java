@@ -212,6 +212,7 @@ public final class Hub {
   public void release() throws Exception {
     decisions = new Decisions("", 0);
     Boundary.releaseAll();
+    Replan.forgetAll();
     List all = new ArrayList(streams.values());
     for (int i = 0; i < all.size(); i++) {
       Stream stream = (Stream) all.get(i);

@@ -11,8 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.ConcatWs;
 import org.apache.spark.sql.catalyst.expressions.EvalMode$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count$;
 import org.apache.spark.sql.catalyst.expressions.aggregate.HyperLogLogPlusPlus;
@@ -200,7 +199,7 @@ public final class Replan extends org.apache.spark.sql.catalyst.rules.Rule {
   private static scala.collection.immutable.Seq metrics(List keys) {
     List out = new ArrayList();
     Expression text = text(keys);
-    out.add(named("rows", Count$.MODULE$.apply(Literal.apply(Integer.valueOf(1)))));
+    out.add(named("rows", Count$.MODULE$.apply(Literal$.MODULE$.apply(Integer.valueOf(1)))));
     out.add(named("keys", new HyperLogLogPlusPlus(text, 0.02, 0, 0)));
     AggregateFunction heaviest = heaviest(text);
     if (heaviest != null) out.add(named("heaviest", heaviest));
@@ -231,7 +230,7 @@ public final class Replan extends org.apache.spark.sql.catalyst.rules.Rule {
       texts.add(already ? key : new Cast(key, StringType$.MODULE$, Option.apply("UTC"), EvalMode$.MODULE$.LEGACY()));
     }
     if (texts.size() == 1) return (Expression) texts.get(0);
-    texts.add(0, Literal.apply("|"));
+    texts.add(0, Literal$.MODULE$.apply("|"));
     return new ConcatWs(Trees.seq(texts));
   }
 }

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.Murmur3Hash;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.Pmod;
@@ -39,7 +40,7 @@ import scala.collection.immutable.Nil$;
  * is the same in either case: Spark allows the stream only on the side whose rows are kept, and each row of the stream
  * still meets each of its partners once.
  */
-final class Skew {
+public final class Skew {
   private static final String SALT = "laxity_salt";
 
   private final boolean broadcast;
@@ -95,7 +96,7 @@ final class Skew {
     LogicalPlan table = left ? join.right() : join.left();
 
     // By content, so that a task that is repeated salts its rows as it did before.
-    Expression any = new Pmod(new Murmur3Hash(stream.output(), 42), number(ways));
+    Expression any = new Pmod(new Murmur3Hash((scala.collection.immutable.Seq) stream.output(), 42), number(ways));
     Alias streamSalt = Trees.alias(new If(isHot(streamKeys), any, number(0)), SALT);
     List columns = new ArrayList();
     Trees.addAll(columns, stream.output());
@@ -114,17 +115,17 @@ final class Skew {
     Expression condition = new And((Expression) join.condition().get(), same);
     Join spread = new Join(left ? saltedStream : saltedTable, left ? saltedTable : saltedStream, join.joinType(),
         Option.apply(condition), join.hint());
-    return new Project(join.output(), spread);
+    return new Project((scala.collection.immutable.Seq) join.output(), spread);
   }
 
   private Expression isHot(List keys) {
     List literals = new ArrayList();
-    for (Iterator i = hot.iterator(); i.hasNext(); ) literals.add(Literal.apply(i.next()));
+    for (Iterator i = hot.iterator(); i.hasNext(); ) literals.add(Literal$.MODULE$.apply(i.next()));
     return new In(Replan.text(keys), Trees.seq(literals));
   }
 
   private static Expression number(int value) {
-    return Literal.apply(Integer.valueOf(value));
+    return Literal$.MODULE$.apply(Integer.valueOf(value));
   }
 
   private static Expression numbers(int count) {
