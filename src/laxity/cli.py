@@ -21,6 +21,7 @@ from laxity.manual import describe
 _COMMAND_MODULES: tuple[str, ...] = (
     "laxity.spark.cli",
     "laxity.server.cli",
+    "laxity.server.control_cli",
     "laxity.bench.cli",
     "laxity.sim.cli",
     "laxity.host.cli",

@@ -139,6 +139,7 @@ def test_what_cannot_be_repaired_says_why(
         control.repair_skew()
 
 
+@pytest.mark.slow
 def test_a_pace_is_tuned_in_phases(
     spark: SparkSession, lx: Laxity, feed: Any, wait_for: WaitFor
 ) -> None:
@@ -150,10 +151,10 @@ def test_a_pace_is_tuned_in_phases(
         control.tune("20s", rate=1000, start=4000, batches=2, timeout=0.0)
     control.undo()
     said: list[Any] = []
-    tuned = control.tune("20s", rate=1000, start=1000, batches=1, on_phase=said.append)
+    tuned = control.tune("2s", rate=1000, start=500, batches=1, on_phase=said.append)
     assert tuned.phases == tuple(said)
     assert tuned.phases[-1].size == tuned.rows
     assert len(tuned.phases) >= 2
-    assert "phase 1: 1,000 rows a batch" in str(tuned)
+    assert "phase 1: 500 rows a batch" in str(tuned)
     assert control.history()[-1].name == "spark-tune"
     assert control.setting("pace") == tuned.pace

@@ -19,7 +19,7 @@ from starlette.routing import Match
 from laxity import __version__
 from laxity.core.durations import format_duration, parse_target
 from laxity.core.errors import LaxityError
-from laxity.server import events, views
+from laxity.server import control_api, events, views
 from laxity.server.docs_page import render
 from laxity.server.metrics import CONTENT_TYPE
 from laxity.server.service import NotFoundError, RefusedError, UnavailableError
@@ -192,6 +192,13 @@ def _reading(watch: Watch) -> APIRouter:
         """For Prometheus."""
         return Response(watch.metrics_page().body, media_type=CONTENT_TYPE)
 
+    control_api.add_routes(
+        router,
+        watch,
+        PREFIX,
+        reading=True,
+        responses={400: _CHANGING[400], 422: {"model": Problem}, **_PROBLEMS, **_NO_SUCH},
+    )
     return router
 
 
@@ -250,6 +257,7 @@ def _changing(watch: Watch) -> APIRouter:
         watch.changed("", tenant, "cap is lifted")
         return overview_now(watch)
 
+    control_api.add_routes(router, watch, PREFIX, reading=False, responses=_CHANGING)
     return router
 
 

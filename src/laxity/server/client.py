@@ -15,8 +15,12 @@ from functools import cache
 from typing import Any
 
 from laxity.core.errors import LaxityError
+from laxity.server.control import Control, Operation
 from laxity.server.service import NotFoundError, RefusedError, UnavailableError
 from laxity.server.views import Overview, QueryDetail, Timeline
+
+_OPERATION = 600.0
+"""An operation waits for a boundary, and may read and write a query's whole state."""
 
 
 class RemoteError(LaxityError, ValueError):
@@ -61,6 +65,16 @@ class RemoteService:
     def _change_query(self, name: str, change: dict[str, Any]) -> None:
         self._call("PATCH", f"/queries/{urllib.parse.quote(name, safe='')}", change)
 
+    def control(self, name: str) -> Control:
+        return typing.cast(Control, revive(Control, self._call("GET", _control_path(name))))
+
+    def operate(
+        self, name: str, operation: str, arguments: Mapping[str, Any], by: str
+    ) -> Operation:
+        order = {"operation": operation, "arguments": dict(arguments), "by": by}
+        found = self._call("POST", _control_path(name), order, timeout=_OPERATION)
+        return typing.cast(Operation, revive(Operation, found))
+
     def set_cap(self, tenant: str, *, slots: int | None, share: float | None) -> None:
         path = f"/tenants/{urllib.parse.quote(tenant, safe='')}/cap"
         if slots is None and share is None:
@@ -68,7 +82,9 @@ class RemoteService:
         else:
             self._call("PUT", path, {"share": share} if slots is None else {"slots": slots})
 
-    def _call(self, method: str, path: str, body: object = None) -> Any:
+    def _call(
+        self, method: str, path: str, body: object = None, *, timeout: float | None = None
+    ) -> Any:
         request = urllib.request.Request(f"{self.address}/api/v1{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -76,7 +92,7 @@ class RemoteService:
         if self._token is not None:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+            with urllib.request.urlopen(request, timeout=timeout or self._timeout) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -96,6 +112,10 @@ class RemoteService:
         if status >= 500:
             raise UnavailableError(reason)
         raise RefusedError(reason)
+
+
+def _control_path(name: str) -> str:
+    return f"/queries/{urllib.parse.quote(name, safe='')}/control"
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

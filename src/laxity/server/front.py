@@ -31,7 +31,12 @@ _DATA = ("/api", "/metrics")
 _PAGES = "/api/v1/"
 _WITH_QUERY = ("timeline", "events")
 
-_TAKING = {("PATCH", "/api/v1/queries"), ("PUT", "/api/v1/tenants")}
+_TAKING = {
+    ("PATCH", "/api/v1/queries", False),
+    ("POST", "/api/v1/queries", True),
+    ("PUT", "/api/v1/tenants", False),
+}
+"""(method, beginning of the path, whether it ends in /control) of what has a body."""
 
 _FOR_DATA = [
     (b"x-content-type-options", b"nosniff"),
@@ -100,7 +105,7 @@ class Front:
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             return Refusal(413, f"a body may have {LARGEST_BODY} bytes")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        takes_json = (scope["method"], path[:15]) in _TAKING
+        takes_json = (scope["method"], path[:15], path.endswith("/control")) in _TAKING
         if takes_json and kind != "application/json":
             return Refusal(415, "send JSON: 'Content-Type: application/json'")
         return None

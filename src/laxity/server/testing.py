@@ -6,9 +6,12 @@ import math
 import threading
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from laxity.clock import Clock, SystemClock
+from laxity.server.control import Control, Operation
 from laxity.server.service import NotFoundError, RefusedError
 from laxity.server.views import (
     Bar,
@@ -62,6 +65,7 @@ class ScriptedService:
         self.queries = {q.name: q for q in queries}
         self.caps: dict[str, int | float] = {}
         self.calls = 0
+        self.done: list[Operation] = []
         self._cores = cores
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -202,3 +206,20 @@ class ScriptedService:
                 self.caps.pop(tenant, None)
             else:
                 self.caps[tenant] = slots if slots is not None else float(share or 0.0)
+
+    # Control, for what the API does with it.
+
+    def control(self, name: str) -> Control:
+        found = self._find(name)
+        return Control(found.name, {"A": "10L"}, {"pace": 0.0}, 2, (0, 7), None, tuple(self.done))
+
+    def operate(
+        self, name: str, operation: str, arguments: Mapping[str, Any], by: str
+    ) -> Operation:
+        self._find(name)
+        if operation not in ("change", "undo"):
+            raise RefusedError(f"there is no operation {operation!r}; there are change, undo")
+        number = len(self.done) + 1
+        at = self._clock.now()
+        self.done.append(Operation(f"{name}#{number}", operation, by, at, 0.1, 8, arguments))
+        return self.done[-1]

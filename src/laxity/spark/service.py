@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from laxity import __version__
+from laxity.control.errors import ControlError
+from laxity.control.ledger import Entry
 from laxity.semantics import Semantics
+from laxity.server.control import Control, HeavyKey, Keys, Operation
 from laxity.server.service import NotFoundError, RefusedError, UnavailableError
 from laxity.server.views import (
     Fact,
@@ -24,6 +27,9 @@ from laxity.server.views import (
     Totals,
 )
 from laxity.spark.batches import Phase, names
+from laxity.spark.control.change import SETTINGS
+from laxity.spark.control.query import QueryControl
+from laxity.spark.control.remote import operate
 from laxity.spark.controller import Controller, overload
 from laxity.spark.errors import InvalidCapError, NotAttachedError, UnknownQueryError
 from laxity.spark.latency import BUCKETS, LatencySummary, Result
@@ -158,6 +164,42 @@ class SparkService:
     def set_cap(self, tenant: str, *, slots: int | None, share: float | None) -> None:
         self._changing(lambda: self._laxity.set_cap(tenant, slots, share=share))
 
+    def control(self, name: str) -> Control:
+        query = self._controlled(name)
+        found, committed = query.monitoring(), query.files.committed()
+        return Control(
+            query=query.name,
+            variables=query.variables(),
+            settings={setting: query.setting(setting) for setting in SETTINGS},
+            partitions=query.partitions(),
+            batches=(committed[0], committed[-1]) if committed else (),
+            keys=None
+            if found is None
+            else Keys(
+                found.batch,
+                found.rows,
+                found.keys,
+                tuple(HeavyKey(k.key, k.rows, k.share) for k in found.heaviest),
+                found.lag,
+            ),
+            history=tuple(map(_operation, query.history())),
+        )
+
+    def operate(
+        self, name: str, operation: str, arguments: Mapping[str, Any], by: str
+    ) -> Operation:
+        query = self._controlled(name)
+        try:
+            return _operation(operate(query, operation, arguments, by))
+        except ControlError as error:
+            raise RefusedError(str(error)) from error
+
+    def _controlled(self, name: str) -> QueryControl:
+        try:
+            return self._attached(lambda: self._laxity.control(name))
+        except UnknownQueryError as error:
+            raise NotFoundError(str(error)) from error
+
     def _changing(self, change: Callable[[], None]) -> None:
         try:
             self._attached(change)
@@ -173,6 +215,20 @@ class SparkService:
             return call()
         except NotAttachedError as error:
             raise UnavailableError("the Spark session has stopped") from error
+
+
+def _operation(entry: Entry) -> Operation:
+    result = dict(entry.result or {})
+    return Operation(
+        id=entry.id,
+        name=entry.name.removeprefix("spark-"),
+        by=entry.by,
+        at=entry.started_at,
+        took=None if entry.ended_at is None else entry.ended_at - entry.started_at,
+        batch=result.pop("batch", None),
+        arguments=entry.arguments,
+        result={key: value for key, value in result.items() if key != "undo"},
+    )
 
 
 def _latency(summary: LatencySummary) -> Latency:

@@ -53,6 +53,11 @@ class Change(SparkOperation):
                     f"batch_size is a whole number of rows or files, 0 for none; got {value!r}"
                 )
 
+            elif name == "paused" and not isinstance(value, bool):
+                raise UnfitOperationError(f"paused is true or false, got {value!r}")
+            elif name == "caps":
+                _check_caps(value)
+
     def at_boundary(self, query: QueryControl, batch: int) -> dict[str, Any]:
         before = {
             "values": query.chosen(self.values),
@@ -64,3 +69,15 @@ class Change(SparkOperation):
         if self.values or self.functions:
             query.choose(self.values, self.functions, batch)
         return {"undo": {"operation": Change.name, "arguments": before}}
+
+
+def _check_caps(caps: Any) -> None:
+    fits = isinstance(caps, dict) and all(
+        not isinstance(cap, bool)
+        and ((isinstance(cap, int) and cap >= 1) or (isinstance(cap, float) and 0 < cap <= 1))
+        for cap in caps.values()
+    )
+    if not fits:
+        raise UnfitOperationError(
+            f"caps gives each tenant slots from 1 on, or a share up to 1.0; got {caps!r}"
+        )

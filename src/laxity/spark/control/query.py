@@ -217,6 +217,10 @@ class QueryControl:
         """Run an operation at the next boundary. Returns when the query has gone on."""
         return self._barrier.run(operation, by=by, timeout=timeout, queue=queue)
 
+    def variable_types(self) -> dict[str, str]:
+        """The Spark type of each variable of the query."""
+        return {m.name: m.type for m in self._markers().values() if m.default is not None}
+
     # For operations.
 
     def check_controllable(self) -> None:
