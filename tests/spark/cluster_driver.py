@@ -109,6 +109,36 @@ def kill_a_worker(spark: SparkSession, folder: Path) -> dict[str, Any]:
     return {"rows": found, "expected": files * per_file, "notices": notices}
 
 
+def resize(spark: SparkSession, folder: Path) -> dict[str, Any]:
+    """A query keeps counts while an executor goes and comes back."""
+    source, last = folder / "in", dict[str, int]()
+    source.mkdir()
+    keys = [f"k{i}" for i in range(40)]
+
+    def add(number: int) -> None:
+        hidden = source / f".{number}"
+        hidden.write_text("\n".join(json.dumps({"key": key}) for key in keys))
+        hidden.rename(source / f"{number:03}.json")
+
+    def note(frame: Any, batch: int) -> None:
+        last.update({row["key"]: row["count"] for row in frame.collect()})
+
+    sizes = []
+    with laxity.attach(spark) as lx:
+        counts = spark.readStream.schema("key STRING").json(str(source)).groupBy("key").count()
+        writer = counts.writeStream.outputMode("update").foreachBatch(note)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+        query = lx.start(writer, name="counted", target="1h")
+        for number, executors in enumerate((2, 1, 2), 1):
+            done = lx.set_executors(executors)
+            sizes.append([done.before, done.after])
+            add(number)
+            wait_for(lambda n=number: last == dict.fromkeys(keys, n), "counts that go on")
+        query.stop()
+        notices = list(lx.status().notices)
+    return {"sizes": sizes, "counts": sorted(set(last.values())), "notices": notices}
+
+
 def _slowly(frames: Iterator[Any]) -> Iterator[Any]:
     for frame in frames:
         time.sleep(0.2)
@@ -134,7 +164,7 @@ def main() -> None:
     try:
         context = spark.sparkContext._jsc.sc()
         wait_for(lambda: len(context.statusTracker().getExecutorInfos()) == 3, "two executors")
-        scenarios = {"order": order_and_caps, "kill": kill_a_worker}
+        scenarios = {"order": order_and_caps, "kill": kill_a_worker, "resize": resize}
         print("SAW " + json.dumps(scenarios[scenario](spark, Path(folder))), flush=True)
     finally:
         spark.stop()

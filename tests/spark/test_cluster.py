@@ -89,3 +89,9 @@ def test_a_worker_killed_mid_run_loses_and_duplicates_nothing(cluster: Cluster) 
     seen = cluster.run("kill")
     assert seen["rows"] == list(range(seen["expected"]))
     assert seen["notices"] == []
+
+
+@pytest.mark.slow
+def test_executors_go_and_come_back_and_counts_go_on(cluster: Cluster) -> None:
+    seen = cluster.run("resize")
+    assert seen == {"sizes": [[2, 2], [2, 1], [1, 2]], "counts": [3], "notices": []}

@@ -182,6 +182,20 @@ def fleet_spark(
         report.write_json(json, {**document, "modes": fleet_report.summary(found)})
 
 
+@bench.command()
+def control(
+    json: JsonFile = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Turns of each setting.")] = 6,
+    batches: Annotated[int, typer.Option(min=1, help="Batches a turn.")] = 20,
+    rows: Annotated[int, typer.Option(min=1000, help="Rows a batch.")] = 200_000,
+    warmup: Annotated[int, typer.Option(min=1, help="Batches of each setting before.")] = 20,
+) -> None:
+    """What watching keys costs a running query, and what spreading a hot key gains it."""
+    from laxity.bench.control_cost import run
+
+    run(rounds=rounds, batches=batches, rows=rows, warmup=warmup, json=json)
+
+
 def demo(
     json: JsonFile = None,
     alerts: Annotated[int, typer.Option(min=1, help="Queries that must answer in 0.8 s.")] = 2,

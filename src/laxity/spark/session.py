@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from laxity.spark.control.executors import Resized
     from laxity.spark.control.query import QueryControl
 
 _attached: list[Laxity] = []
@@ -182,6 +183,13 @@ class Laxity:
             if model.name not in self._controls:
                 self._controls[model.name] = QueryControl(self, model.name)
             return self._controls[model.name]
+
+    def set_executors(self, executors: int, *, timeout: float = 60.0) -> Resized:
+        """More or fewer executors, on a cluster; returns when they are there, or gone."""
+        from laxity.spark.control.executors import resize
+
+        self._check_attached()
+        return resize(self._spark, executors, timeout)
 
     @contextmanager
     def restarting(self, name: str) -> Iterator[None]:

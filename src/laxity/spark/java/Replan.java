@@ -101,6 +101,7 @@ public final class Replan extends org.apache.spark.sql.catalyst.rules.Rule {
     Orders orders = id == null ? null : (Orders) ORDERS.get(id);
     if (orders == null) return plan;
     LogicalPlan changed = (LogicalPlan) plan;
+    if (!changed.isStreaming()) return plan; // what foreachBatch does with the batch is not the query
     try {
       if (orders.every > 0 && isTurn(orders.every)) changed = counted(changed, orders.columns);
       Skew repair = orders.repair;
