@@ -182,7 +182,7 @@ class SparkService:
                 tuple(HeavyKey(k.key, k.rows, k.share) for k in found.heaviest),
                 found.lag,
             ),
-            history=tuple(map(_operation, query.history())),
+            history=tuple(map(as_operation, query.history())),
         )
 
     def operate(
@@ -190,7 +190,7 @@ class SparkService:
     ) -> Operation:
         query = self._controlled(name)
         try:
-            return _operation(operate(query, operation, arguments, by))
+            return as_operation(operate(query, operation, arguments, by))
         except ControlError as error:
             raise RefusedError(str(error)) from error
 
@@ -217,7 +217,7 @@ class SparkService:
             raise UnavailableError("the Spark session has stopped") from error
 
 
-def _operation(entry: Entry) -> Operation:
+def as_operation(entry: Entry) -> Operation:
     result = dict(entry.result or {})
     return Operation(
         id=entry.id,

@@ -87,7 +87,9 @@ class Adapts(NamedTuple):
                     comparable=not fitted,
                 )
             )
-            why = "a result waits for its window's last event here; the paper does not say what it counts"
+            why = (
+                "a result waits for its window's last event here; what the paper counts is not said"
+            )
             claims.append(Claim(f"{what}: peak latency", seen_peak, peak, higher, "s", why))
         for failure in (False, True):
             chi = recovery["chi", failure]
