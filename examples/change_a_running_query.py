@@ -114,9 +114,7 @@ def main(scratch: Path) -> None:
         control.files.committed()[0], writer, name="again", path=copy, variables={"least": 500}
     )
     wait_for(lambda: again.counts)
-    print(
-        f"  the replay has counted key 600 {again.counts[600]} times and has {len(again.counts)} keys"
-    )
+    print(f"  it has counted key 600 {again.counts[600]} times, and {len(again.counts)} keys")
     print("skew repair: a join with a table")
     table = spark.range(KEYS).select(F.col("id").alias("key"), F.hex("id").alias("name"))
     joined = rows.join(table, "key").writeStream.format("noop")

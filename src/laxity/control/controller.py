@@ -125,6 +125,24 @@ class DataflowController:
                 effects += self._send(running)
         return effects + self._start_queued(now)
 
+    def cancel(self, operation: str, now: float) -> list[ControllerEffect]:
+        """Give up an operation under way, so that nobody waits for it any more. Only one that
+        changes nothing: of another, some operators may have carried out their part."""
+        entry = self.ledger.cancel(operation, now)
+        running = self._running.pop(operation, None)
+        plan = running.plan if running is not None else self.ledger.plan(operation)
+        if running is not None:
+            running.machine.step(Step.CANCEL)
+            running.operation.on_dispose_at_controller(running.context)
+        delivery = Delivery(
+            entry.id, entry.order, entry.attempt, CONTROLLER, "", 0, self.ledger.epoch
+        )
+        message = ControlMessage(
+            delivery, Kind.CANCEL, entry.name, entry.arguments, plan.configurations
+        )
+        sends = [SendMessage(message.forwarded(CONTROLLER, root)) for root in plan.roots]
+        return [*sends, *self._start_queued(now)]
+
     @property
     def next_awake(self) -> float | None:
         """When `tick` has something to do, if nothing happens before."""

@@ -25,6 +25,7 @@ from laxity.control.store import MemoryStore, Store
 class Status(Enum):
     RUNNING = "running"
     COMPLETED = "completed"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,26 @@ class Ledger:
                 graph = self.plan(operation).after
                 self._put_checkpoint(SavedCheckpoint(entry.order, graph, snapshots, now))
                 head["checkpoint"] = entry.order
+            self._set_head(head)
+        return entry
+
+    def cancel(self, operation: str, now: float) -> Entry:
+        """Give up an operation that is under way and changes nothing."""
+        with self._store.transaction():
+            head = self._head()
+            entry = self.entry(operation)
+            if entry.status is not Status.RUNNING:
+                raise InvalidOperationError(f"{operation} is {entry.status.value} already")
+            if entry.changes:
+                raise InvalidOperationError(
+                    f"{operation} ({entry.name!r}) changes operators, and some may have changed "
+                    f"already; roll back to a checkpoint instead"
+                )
+            entry = replace(entry, status=Status.CANCELLED, ended_at=now)
+            self._put(entry)
+            head["running"].remove(operation)
+            if head["exclusive"] == operation:
+                head["exclusive"] = None
             self._set_head(head)
         return entry
 

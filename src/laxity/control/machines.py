@@ -2,6 +2,7 @@
 controller. Transitions are tables; whatever is not in them cannot have happened.
 
     operator     WAITING ─first─► BEGUN ─each─► BEGUN ─last─► COMPLETED ─► DISPOSED
+                                  (given up in any of these: ─cancel─► DISPOSED)
     controller   CREATED ─init─► SENT ─first─► BEGUN ─each─► BEGUN ─last─► COMPLETED ─► DISPOSED
 """
 
@@ -27,6 +28,7 @@ class Step(Enum):
     NEXT = "next"
     COMPLETE = "complete"
     DISPOSE = "dispose"
+    CANCEL = "cancel"
 
 
 Table = dict[tuple[Phase, Step], Phase]
@@ -36,6 +38,8 @@ AT_OPERATOR: Table = {
     (Phase.BEGUN, Step.NEXT): Phase.BEGUN,
     (Phase.BEGUN, Step.COMPLETE): Phase.COMPLETED,
     (Phase.COMPLETED, Step.DISPOSE): Phase.DISPOSED,
+    (Phase.BEGUN, Step.CANCEL): Phase.DISPOSED,
+    (Phase.COMPLETED, Step.CANCEL): Phase.DISPOSED,
 }
 
 AT_CONTROLLER: Table = {
@@ -44,6 +48,8 @@ AT_CONTROLLER: Table = {
     (Phase.BEGUN, Step.NEXT): Phase.BEGUN,
     (Phase.BEGUN, Step.COMPLETE): Phase.COMPLETED,
     (Phase.COMPLETED, Step.DISPOSE): Phase.DISPOSED,
+    (Phase.SENT, Step.CANCEL): Phase.DISPOSED,
+    (Phase.BEGUN, Step.CANCEL): Phase.DISPOSED,
 }
 
 

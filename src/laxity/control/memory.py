@@ -229,6 +229,11 @@ class MemoryDataflow:
         self._carry_out_controller(submitted.effects, controller)
         return submitted.entry.id if submitted.entry else None
 
+    def cancel(self, operation: str) -> None:
+        """Give up an operation that is under way."""
+        name = self.ledger.entry(operation).controller
+        self._carry_out_controller(self.controllers[name].cancel(operation, self.now), name)
+
     # -- steps ---------------------------------------------------------------------------------
 
     def steps(self) -> list[Step]:

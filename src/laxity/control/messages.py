@@ -23,6 +23,9 @@ class Kind(Enum):
     DISPOSE = "dispose"
     """The operation is over: release what was kept for it, in case it had to be restarted."""
 
+    CANCEL = "cancel"
+    """The operation is given up: forget it, wherever it stands, and let its channels go."""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:

@@ -103,6 +103,8 @@ class ControlProcessor:
         return self._take(message)
 
     def _take(self, message: ControlMessage) -> list[Effect]:
+        if message.kind is Kind.CANCEL:
+            return self._cancel(message)
         effects: list[Effect] = []
         if message.kind is Kind.DISPOSE:
             over = self._visits.get(message.delivery.operation)
@@ -171,6 +173,23 @@ class ControlProcessor:
             return []
         visit.attempt = message.delivery.attempt
         return [SendMessage(sent.at_attempt(visit.attempt)) for sent in visit.sent]
+
+    def _cancel(self, message: ControlMessage) -> list[Effect]:
+        """Forget the operation and pass the word on, once. It comes by channels that do not wait
+        for the operation: those that do are let go here."""
+        order = message.delivery.order
+        if order in self._over or order < self._settled_before:
+            return []
+        self._over.add(order)
+        visit = self._visits.pop(message.delivery.operation, None)
+        if visit is not None:
+            visit.machine.step(Step.CANCEL)
+            visit.operation.on_dispose_at_operator(visit.context)
+        return [
+            SendMessage(message.forwarded(self._host.name, output))
+            for output in message.configuration.outputs
+            if output != CONTROLLER
+        ]
 
     def _dispose(self, visit: _Visit, forward: ControlMessage | None) -> list[Effect]:
         """Release what was kept. An operation that has not completed here cannot be over."""

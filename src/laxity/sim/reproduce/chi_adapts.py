@@ -87,9 +87,7 @@ class Adapts(NamedTuple):
                     comparable=not fitted,
                 )
             )
-            why = (
-                "a result waits for its window's last event here; what the paper counts is not said"
-            )
+            why = "a result waits for its window's last event here; what the paper counts is open"
             claims.append(Claim(f"{what}: peak latency", seen_peak, peak, higher, "s", why))
         for failure in (False, True):
             chi = recovery["chi", failure]
