@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import laxity
+from laxity.core.errors import LaxityError
 from laxity.spark.control.errors import (
     NothingToUndoError,
     RepartitionError,
@@ -17,6 +18,7 @@ from laxity.spark.control.errors import (
     UnknownVariableError,
     VariableTypeError,
 )
+from laxity.spark.service import SparkService
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +87,25 @@ def test_two_filters_change_in_the_same_batch(
     with pytest.raises(NothingToUndoError):
         control.undo()
     assert [e.name for e in control.history()] == ["spark-change", "spark-change"]
+
+    # The same from outside.
+    service = SparkService(lx)
+    done = service.operate("fig4b", "change", {"variables": {"A": 5}, "pace": "10ms"}, "api")
+    assert (done.name, done.by) == ("change", "api")
+    seen = service.control("fig4b")
+    assert seen.variables["A"] == "5L"
+    assert seen.settings["pace"] == 0.01
+    assert [o.id for o in seen.history][-1] == done.id
+    for operation, arguments, reason in (
+        ("change", {"variables": {"C": 1}}, "no variable 'C'"),
+        ("change", {"caps": {"x": "many"}}, "slots from 1 on"),
+        ("change", {"pace": {}}, ""),
+        ("scale", {"by": 1}, "takes \\(partitions\\)"),
+        ("explode", {}, "no operation 'explode'; there are change, scale"),
+    ):
+        with pytest.raises(LaxityError, match=reason):
+            service.operate("fig4b", operation, arguments, "api")
+    assert service.control("fig4b").history == seen.history
 
 
 def test_functions_and_settings_change_together(
