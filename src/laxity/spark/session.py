@@ -180,7 +180,8 @@ class Laxity:
 
         model = self.model(name)
         with self._lock:
-            if model.name not in self._controls:
+            known = self._controls.get(model.name)
+            if known is None or known.id != model.id:  # started anew on another checkpoint
                 self._controls[model.name] = QueryControl(self, model.name)
             return self._controls[model.name]
 

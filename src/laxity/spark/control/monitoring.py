@@ -113,7 +113,7 @@ def await_monitoring(query: QueryControl, after: int, timeout: float) -> Monitor
             raise UnfitOperationError(
                 f"the keys of query {query.name!r} cannot be counted: {problem}"
             )
-        time.sleep(0.1)
+        time.sleep(0.25)
     raise UnfitOperationError(
         f"query {query.name!r} has not finished a batch with data that counts keys within "
         f"{timeout:.0f} s; try again once it has data"
