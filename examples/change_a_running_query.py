@@ -34,9 +34,9 @@ class Numbers:
         folder.mkdir()
 
     def add(self) -> None:
-        """Each key once, and key 7 as often as all others together."""
+        """Each key once, and key 7 two thousand times more."""
         rows = [json.dumps({"key": key, "value": key}) for key in range(KEYS)]
-        rows += [json.dumps({"key": 7, "value": 7})] * (KEYS - 1)
+        rows += [json.dumps({"key": 7, "value": 7})] * 2 * KEYS
         hidden = self.folder / f".{self.files}"
         hidden.write_text("\n".join(rows))
         hidden.rename(self.folder / f"{self.files:04}.json")
@@ -124,7 +124,7 @@ def main(scratch: Path) -> None:
     for _ in range(5):
         numbers.add()
     told(join.repair_skew("salt"))
-    told(join.repair_skew())
+    told(join.repair_skew("broadcast"))
     print("refused, before anything changes")
     for mistake in (
         lambda: control.set(most=1),
