@@ -88,7 +88,18 @@ def test_two_filters_change_in_the_same_batch(
         control.undo()
     assert [e.name for e in control.history()] == ["spark-change", "spark-change"]
 
-    # The same from outside.
+
+@pytest.mark.slow
+def test_the_same_from_outside(
+    spark: SparkSession, lx: Laxity, feed: Any, wait_for: WaitFor
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    out = Batches()
+    rows = feed.read(spark).filter(F.col("value") < laxity.variable("A", 10))
+    lx.start(rows.writeStream.foreachBatch(out), name="fig4b", target="1h")
+    feed.add([(0.0, "k", 1)])
+    wait_for(lambda: out.rows, "a batch")
     service = SparkService(lx)
     done = service.operate("fig4b", "change", {"variables": {"A": 5}, "pace": "10ms"}, "api")
     assert (done.name, done.by) == ("change", "api")

@@ -67,14 +67,26 @@ def test_keys_are_counted_beside_the_data(
     feed.add(skewed())
     wait_for(lambda: len(out.by_batch) > last + 1, "a batch that does not count")
     assert control.monitoring().batch == last
-    control.monitor(every=1, columns=["nothing"])
-    for _ in range(5):  # some are left when the next batch is to count
+    assert [e.name for e in control.history()] == ["spark-monitor"] * 3
+
+
+@pytest.mark.slow
+def test_columns_nobody_has_are_not_counted(
+    spark: SparkSession, lx: Laxity, feed: Any, wait_for: WaitFor
+) -> None:
+    out = Rows()
+    rows = feed.read(spark, maxFilesPerTrigger=1)
+    lx.start(rows.writeStream.foreachBatch(out), name="plain", target="1h")
+    control = lx.control("plain")
+    for _ in range(6):  # some are left when the next batch is to count
         feed.add(skewed())
+    control.monitor(every=1, columns=["nothing"])
     with pytest.raises(UnfitOperationError, match="no column of the query's input is named"):
         control.find_heaviest()
-    assert [e.name for e in control.history()][:3] == ["spark-monitor"] * 3
+    assert len(wait_for(lambda: len(out.by_batch) == 6 and out.by_batch, "all of them")[5]) == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["inner", "left", "left_anti"])
 def test_a_hot_key_is_spread_and_results_are_the_same(
     spark: SparkSession, lx: Laxity, feed: Any, wait_for: WaitFor, kind: str
