@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from laxity.bench.report import describe, machine, write_json
+from laxity.bench.report import begin, command, write_json
 from laxity.bench.sessions import local_session
 
 KEYS = 10_000
@@ -27,9 +26,7 @@ PARTITIONS = 4
 
 
 def run(*, rounds: int, batches: int, rows: int, warmup: int, json: Path | None) -> None:
-    console = Console()
-    facts = machine()
-    console.print(describe(facts), style="dim")
+    console, facts = begin()
     scratch = tempfile.mkdtemp(prefix="laxity-control-")
     try:
         # As if the table were too large to broadcast: else Spark would not shuffle for the join.
@@ -59,7 +56,7 @@ def run(*, rounds: int, batches: int, rows: int, warmup: int, json: Path | None)
         f"of the rows are of one key in {PARTITIONS} partitions."
     )
     if json is not None:
-        write_json(json, {"machine": facts, "batch_time_ratio": found})
+        write_json(json, {"command": command(), "machine": facts, "batch_time_ratio": found})
 
 
 class Turns:
