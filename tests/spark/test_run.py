@@ -165,6 +165,7 @@ def _batches(folder: Path) -> set[int]:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_signal_while_spark_starts_is_heard(start: Callable[..., Run]) -> None:
     run = start()
     run.wait_for(lambda: "starting Spark" in run.text())
