@@ -61,6 +61,31 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("laxity agent --name node-1 --master local[4]", "join the fleet of this machine"),
         ("laxity agent --name node-2 --url http://10.0.0.5:7000 --token-file token", "elsewhere"),
     ),
+    "control show": (
+        ("laxity control show errors", "as it is, and how it came to be"),
+        ("laxity control show errors --json", "for a script"),
+    ),
+    "control set": (
+        ("laxity control set errors least=10 --token-file token", "a variable of the query"),
+        ("laxity control set errors --target 500ms --pace 1s --token-file token", "its settings"),
+    ),
+    "control pause": (("laxity control pause errors --token-file token", "until it is resumed"),),
+    "control resume": (("laxity control resume errors --token-file token", "it goes on"),),
+    "control scale": (("laxity control scale errors 4 --token-file token", "four partitions"),),
+    "control savepoint": (
+        ("laxity control savepoint errors /backups/errors --token-file token", "copy it"),
+    ),
+    "control rollback": (
+        ("laxity control rollback errors 120 --token-file token", "batch 120 is its last"),
+    ),
+    "control monitor": (
+        ("laxity control monitor errors --every 10 --token-file token", "in every tenth batch"),
+    ),
+    "control repair-skew": (
+        ("laxity control repair-skew errors --method salt --token-file token", "spread hot keys"),
+    ),
+    "control tune": (("laxity control tune errors 800ms --token-file token", "find its size"),),
+    "control undo": (("laxity control undo errors --token-file token", "the last change"),),
     "bench core": (("laxity bench core --quick", "without a million pending messages"),),
     "bench spark": (("laxity bench spark --json out/spark.json", "and keep the numbers"),),
     "bench server": (
