@@ -165,6 +165,16 @@ def test_a_rest_call_that_hangs_ends_with_its_timeout(server: Server) -> None:
     client.close()
 
 
+def test_a_servers_first_answer_may_take_longer_than_the_others(server: Server) -> None:
+    server.answers = {"/good": {"a": 1}}
+    client = RestClient(server.url, timeout=0.1, first=60.0)
+    assert client._connection.timeout == 60.0
+    assert client.json("/good") == {"a": 1}
+    with pytest.raises(DriverError, match="timed out"):
+        client.json("/hangs")
+    client.close()
+
+
 def test_rest_faults_are_one_typed_error(server: Server) -> None:
     client = RestClient(server.url)
     server.answers = {"/bad": (500, "oops"), "/text": (200, "hello"), "/good": {"a": 1}}

@@ -150,14 +150,15 @@ def plot(results: dict[Key, dict[str, float]], path: Path) -> None:
     for row, blocking in enumerate(kinds):
         for column, (field, label, logarithmic) in enumerate(panels):
             axis = axes[row][column]
-            for mode in MODES:
+            for i, mode in enumerate(MODES):
                 points = [
                     (load, values[field])
                     for (b, load, m), values in results.items()
                     if (b, m) == (blocking, mode)
                 ]
                 if points:
-                    axis.plot(*zip(*points, strict=True), marker="o", markersize=3, label=mode)
+                    line = {"marker": "o", "markersize": 3, "color": f"C{i}", "label": mode}
+                    axis.plot(*zip(*points, strict=True), **line)
             if logarithmic:
                 axis.set_yscale("log")
             axis.set_xlabel("load (1 = all cores)")

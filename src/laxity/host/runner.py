@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from laxity.host.binding import Binding
-from laxity.host.drivers.api import Driver
+from laxity.host.drivers.api import FIRST_ANSWER, Driver
 from laxity.host.fetch import Fetcher, InlineFetcher, ThreadedFetcher
 from laxity.host.journal import Journal, default_directory, recover
 from laxity.host.kernel import DryKernel, Kernel, LinuxKernel
@@ -30,9 +30,6 @@ OWN_NICE = -10
 
 _STATUS_EVERY = 0.9
 """Seconds, just below the usual period; shorter ones do not write the status file more often."""
-
-_FIRST_ANSWER = 5.0
-"""Seconds that an engine which has never answered may take, once."""
 
 BindingMaker = Callable[[Kernel, Journal, Notices], list[Binding]]
 
@@ -82,7 +79,7 @@ class HostRunner:
                 self.drivers,
                 self.make_bindings(kernel, self.journal, self.notices),
                 fetcher=self.fetcher
-                or ThreadedFetcher(self.timeout, max(self.timeout, _FIRST_ANSWER)),
+                or ThreadedFetcher(self.timeout, max(self.timeout, FIRST_ANSWER)),
                 notices=self.notices,
                 on_step=self._after_step,
             )

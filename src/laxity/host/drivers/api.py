@@ -51,6 +51,9 @@ class Targets:
         return None
 
 
+FIRST_ANSWER = 5.0
+"""Seconds that an engine may take for its first answer: a cold REST API compiles itself."""
+
 CpuClock = Callable[[Thread], float | None]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from laxity.host.drivers.api import COMMON_METRICS, Targets, common_metrics
+from laxity.host.drivers.api import COMMON_METRICS, FIRST_ANSWER, Targets, common_metrics
 from laxity.host.drivers.http import RestClient
 from laxity.host.drivers.jvm import thread_names
 from laxity.host.drivers.processes import ProcessFinder
@@ -98,7 +98,7 @@ class FlinkDriver:
     ) -> None:
         self.name = name
         self.metrics = COMMON_METRICS | frozenset(METRICS)
-        self._rest = RestClient(url, timeout)
+        self._rest = RestClient(url, timeout, FIRST_ANSWER)
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
         self._jobs: dict[str, Job] = {}

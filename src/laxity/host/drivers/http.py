@@ -13,9 +13,10 @@ _LARGEST_ANSWER = 32 * 1024 * 1024
 
 
 class RestClient:
-    """`timeout` bounds each wait for the server; the loop's fetcher bounds the whole."""
+    """`timeout` bounds each wait for the server, `first` the one for its first answer, which a
+    cold server may take seconds for; the loop's fetcher bounds the whole."""
 
-    def __init__(self, url: str, timeout: float = 1.0) -> None:
+    def __init__(self, url: str, timeout: float = 1.0, first: float = 0.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidHostConfigError(
@@ -27,7 +28,8 @@ class RestClient:
         kind = (
             http.client.HTTPSConnection if parts.scheme == "https" else (http.client.HTTPConnection)
         )
-        self._connection = kind(parts.hostname, parts.port, timeout=timeout)
+        self._timeout = timeout
+        self._connection = kind(parts.hostname, parts.port, timeout=max(timeout, first))
 
     def text(self, path: str = "") -> str:
         """A kept-alive connection may have been closed by the other side: tried once anew."""
@@ -37,6 +39,7 @@ class RestClient:
                 self._connection.request("GET", self._base + path)
                 response = self._connection.getresponse()
                 body = response.read(_LARGEST_ANSWER)
+                self._be_patient_no_more()
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
                 if reused and attempt == 1 and not isinstance(error, TimeoutError):
@@ -47,6 +50,11 @@ class RestClient:
                 raise DriverError(f"{self.url}{path} answered {response.status} {response.reason}")
             return body.decode(errors="replace")
         raise AssertionError("unreachable")
+
+    def _be_patient_no_more(self) -> None:
+        self._connection.timeout = self._timeout
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(self._timeout)
 
     def json(self, path: str) -> Any:
         text = self.text(path)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from laxity.host import procfs
-from laxity.host.drivers.api import COMMON_METRICS, Targets, common_metrics
+from laxity.host.drivers.api import COMMON_METRICS, FIRST_ANSWER, Targets, common_metrics
 from laxity.host.drivers.http import RestClient
 from laxity.host.drivers.jvm import thread_names
 from laxity.host.drivers.processes import ProcessFinder
@@ -91,7 +91,7 @@ class SparkDriver:
     ) -> None:
         self.name = name
         self.metrics = COMMON_METRICS | frozenset(_METRICS)
-        self._rest = RestClient(url, timeout)
+        self._rest = RestClient(url, timeout, FIRST_ANSWER)
         self._pids = tuple(pids)
         self._finder = ProcessFinder(process)
         self._targets = targets or Targets()
