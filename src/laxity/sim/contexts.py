@@ -1,21 +1,21 @@
 """The core's converters at work in a simulated job.
 
-One converter for each stage: the operators of a stage cost the same on average, so they share
-what was learnt. Replies travel in no time, and once a profile has settled only every
-`_SAMPLE`-th message is measured; both are cheaper to simulate and change priorities by
-microseconds.
+One converter for each source, which learns what its own operator costs: sources may differ by any
+factor. Beyond them one for each stage, whose operators cost the same on average and share what was
+learnt. Replies travel in no time, and once a profile has settled only every `_SAMPLE`-th message is
+measured; both are cheaper to simulate and change priorities by microseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from laxity.core.contexts import Arrived, PriorityContext
+from laxity.core.contexts import Arrived, PriorityContext, ReplyContext
 from laxity.core.contexts import Message as CoreMessage
 from laxity.core.converter import ContextConverter
-from laxity.core.costs import Perturbation
+from laxity.core.costs import CostProfile, Perturbation
 from laxity.core.frontier import LowWatermark
-from laxity.core.jobs import Job
+from laxity.core.jobs import Job, OperatorId
 from laxity.core.policies.api import Policy
 from laxity.core.progress import ProgressMap, progress_map
 from laxity.core.tokens import TokenBucket
@@ -47,37 +47,42 @@ class JobContexts:
                 job, None, policy, self._progress, ids, tokens=bucket, perturb=perturb
             )
 
-        # Each source draws from its own bucket; without buckets one converter serves them all.
-        shared = None if policy.needs_tokens else ingestion()
         self.sources = {
-            op: SourceContexts(low, self._progress, number, op.stage, shared or ingestion())
+            op: SourceContexts(low, self._progress, number, op.stage, ingestion())
             for number, op in enumerate(sources)
         }
         self._stages = {
             stage: ContextConverter(job, stage, policy, self._progress, ids, perturb=perturb)
             for stage in job.stages
         }
-        self.profiles: dict[str, StageProfile] = {}
-        for stage in job.stages:
-            senders = [self._stages[up] for up in job.upstream[stage]]
-            if stage in job.sources:
-                own = [s.converter for op, s in self.sources.items() if op.stage == stage]
-                senders += own if shared is None else [shared]
-            self.profiles[stage] = StageProfile(stage, self._stages[stage], senders)
+        self._inner = {
+            stage: CostReports(
+                stage, self._stages[stage], [self._stages[up] for up in job.upstream[stage]]
+            )
+            for stage in job.stages
+        }
+
+    def reports(self, operator: OperatorId) -> CostReports:
+        """Where what messages cost at `operator` is to be noted."""
+        source = self.sources.get(operator)
+        if source is None:
+            return self._inner[operator.stage]
+        return CostReports(operator.stage, self._stages[operator.stage], [source.converter])
 
     def at_operator(self, done: CoreMessage, target: str) -> PriorityContext:
         return self._stages[done.operator.stage].build_at_operator(done, target)
 
 
-class StageProfile:
-    """What a stage costs, and who is told."""
+class CostReports:
+    """What messages cost at an operator, or at any of a stage, and who is told."""
 
-    __slots__ = ("_converter", "_measured", "_senders", "_stage")
+    __slots__ = ("_converter", "_cost", "_measured", "_senders", "_stage")
 
     def __init__(
         self, stage: str, converter: ContextConverter, senders: list[ContextConverter]
     ) -> None:
         self._stage = stage
+        self._cost = CostProfile()
         self._converter = converter
         self._senders = senders
         self._measured = 0
@@ -86,9 +91,8 @@ class StageProfile:
         self._measured = measured = self._measured + 1
         if measured > _SETTLED and measured % _SAMPLE:
             return
-        converter = self._converter
-        converter.cost.update(cost)
-        reply = converter.prepare_reply()
+        self._cost.update(cost)
+        reply = ReplyContext(self._cost.mean, self._converter.prepare_reply().path_cost)
         for sender in self._senders:
             sender.process_reply(self._stage, reply)
 

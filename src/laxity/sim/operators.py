@@ -14,7 +14,7 @@ from laxity.core.windows import Window, next_boundary
 
 if TYPE_CHECKING:
     from laxity.core.contexts import PriorityContext
-    from laxity.sim.contexts import StageProfile
+    from laxity.sim.contexts import CostReports
     from laxity.sim.dataflow import StageCost
     from laxity.sim.jobrun import JobRun
     from laxity.sim.nodes import Node
@@ -94,7 +94,7 @@ class Operator:
         "number",
         "partition",
         "pending",
-        "profile",
+        "reports",
         "stage",
         "targets",
         "window",
@@ -125,7 +125,7 @@ class Operator:
         self.listed = False
         """Both for schedulers that keep an operator's messages with it."""
         self.last_worker: Any = -1
-        self.profile: StageProfile | None = None
+        self.reports: CostReports | None = None
         """Where what messages cost here is noted, if the scheduler wants to know."""
         self.pending = 0
         self.bound = 1

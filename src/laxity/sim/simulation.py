@@ -70,7 +70,7 @@ class Simulation:
                     operator.node = node
                     operator.bound = cluster.mailbox * operator.inputs
                     if run.contexts is not None:
-                        operator.profile = run.contexts.profiles[operator.stage]
+                        operator.reports = run.contexts.reports(run.id_of(operator))
                     node.add_operator(operator)
             for stage, specs in flow.sources.items():
                 for operator, spec in zip(run.stages[stage], specs, strict=True):
@@ -91,8 +91,8 @@ class Simulation:
         job = operator.job
         self.done += 1
         operator.pending -= 1
-        if operator.profile is not None:
-            operator.profile.learn(cost)
+        if operator.reports is not None:
+            operator.reports.learn(cost)
         source = message.source
         if source is not None:
             if now >= self._measure_from:
