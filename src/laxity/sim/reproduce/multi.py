@@ -78,6 +78,8 @@ class Sweep(NamedTuple):
             axes[2].set_ylabel("million rows/s")
             for axis in axes:
                 axis.set_xlabel(self.x)
+                if max(x for x, _ in results) >= 10_000:
+                    axis.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:g}K")
             axes[0].legend(fontsize=8)
         report.files.append(path)
 

@@ -56,7 +56,7 @@ class Claim:
         if isinstance(value, str):
             return value
         if self.unit == "%":
-            return f"{value * 100:.1f} %"
+            return f"{value * 100:.1f} %" if abs(value) >= 0.001 else f"{value * 100:.2g} %"
         return f"{value:.3g}{' ' + self.unit if self.unit else ''}"
 
 
