@@ -140,15 +140,18 @@ def plot_answer(scenario: Scenario, answer: Answer, path: Path) -> Path:
     from laxity.sim.reproduce import plots
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with plots.figure(path, 2, title="Would these targets hold?") as (bars, lines):
+    with plots.figure(path, 2, title=_headline(scenario, answer)) as (bars, lines):
         for index, query in enumerate(scenario.queries):
             job = answer.result.jobs[query.job.name]
             if job.latencies.count:
-                bars.bar(index - 0.2, job.latencies.p50, 0.4, color="#0b6e4f")
-                bars.bar(index + 0.2, job.latencies.p99, 0.4, color="#9db4d8")
+                for offset, label, value, shade in (
+                    (-0.2, "p50", job.latencies.p50, "#0b6e4f"),
+                    (0.2, "p99", job.latencies.p99, "#9db4d8"),
+                ):
+                    bars.bar(index + offset, value, 0.4, color=shade, label=_once(bars, label))
             if query.has_target:
-                bars.plot([index - 0.45, index + 0.45], [job.target] * 2, ":", color="grey")
-            if query.has_target:
+                bars.plot([index - 0.45, index + 0.45], [job.target] * 2, color="#c8553d",
+                          label=_once(bars, "target"))  # fmt: skip
                 lines.plot(
                     [load for load, _ in answer.loads],
                     [shares[job.name] for _, shares in answer.loads],
@@ -157,9 +160,30 @@ def plot_answer(scenario: Scenario, answer: Answer, path: Path) -> Path:
                 )
         bars.set_xticks(range(len(scenario.queries)), [q.job.name for q in scenario.queries])
         bars.set_yscale("log")
-        bars.set_ylabel("latency (s): p50, p99; dotted: target")
-        lines.set_xlabel("load, as a multiple")
-        lines.set_ylabel("results in time")
-        if lines.get_legend_handles_labels()[0]:
-            lines.legend(fontsize=8)
+        bars.set_ylabel("latency (s)")
+        if _labels(bars):
+            bars.legend(fontsize=8)
+        if answer.breaks is not None:
+            lines.axvline(answer.breaks.load, color="#c8553d", linestyle=":", linewidth=1.2)
+        lines.set_xlabel("load, as a multiple of the file's")
+        lines.set_ylabel("results in time (0 where input piles up)", fontsize=9)
+        if _labels(lines):
+            lines.legend(fontsize=8, loc="lower left")
     return path
+
+
+def _labels(axis: Any) -> list[str]:
+    return list(axis.get_legend_handles_labels()[1])
+
+
+def _once(axis: Any, label: str) -> str | None:
+    """A legend names each thing once."""
+    return None if label in _labels(axis) else label
+
+
+def _headline(scenario: Scenario, answer: Answer) -> str:
+    cluster, breaks = scenario.cluster, answer.breaks
+    suffice = "no number suffices" if answer.cores is None else f"{answer.cores} suffice"
+    first = "nothing breaks" if breaks is None else f"{breaks.queries[0]} breaks first"
+    at = "" if breaks is None else f", at {breaks.load:.2f} × the load"
+    return f"{cluster.nodes} × {cluster.workers} cores, {suffice}; {first}{at}"
