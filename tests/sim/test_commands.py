@@ -58,6 +58,15 @@ def test_reproduce_prints_json(tmp_path: Path) -> None:
     assert {claim["verdict"] for claim in report["claims"]} == {"agrees"}
 
 
+def test_what_does_not_agree_is_explained_by_an_experiment(tmp_path: Path) -> None:
+    """Figure 7b: FIFO's median under other readings of the paper."""
+    arguments = ["reproduce", "7b", "--quick", "--processes", "1", "--json", "--out", str(tmp_path)]
+    (report,) = json.loads(CliRunner().invoke(app, arguments).stdout)
+    (differs,) = [claim for claim in report["claims"] if claim["verdict"] != "agrees"]
+    assert differs["what"] == "FIFO's median against Orleans'"
+    assert "1.00 × with a quantum of 100 ms" in differs["why"]
+
+
 def test_names_of_experiments() -> None:
     assert [e.name for e in choose(["8"])] == ["8a", "8b", "8c"]
     assert [e.name for e in choose(["figure 9", "FIG10"])] == ["9", "10"]
