@@ -4,7 +4,7 @@ codes. In one place, so that a command without an example is seen (tests/test_cl
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ _USUAL_CODES = "0 done; 2 bad input, said in one line."
 def describe(app: Typer) -> None:
     """Put the examples under every command's help, and let a terminal wrap its text."""
     for name, info in commands(app):
-        info.epilog = _epilog(name)
+        info.epilog = _epilog(name, info.callback)
         info.help = _unwrapped(info.help or inspect.getdoc(info.callback) or "")
     for group in app.registered_groups:
         if group.name in EXAMPLES:
@@ -159,13 +159,16 @@ def commands(app: Typer, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Com
             yield from commands(group.typer_instance, (*above, str(group.name)))
 
 
-def examples(name: str) -> tuple[tuple[str, str], ...]:
-    return EXAMPLES.get(name) or ((f"laxity {name}", "with the defaults above"),)
+def _plain_call(name: str, callback: Callable[..., object] | None) -> tuple[tuple[str, str], ...]:
+    """Of a command that nobody has given an example."""
+    takes = inspect.signature(callback).parameters.values() if callback else ()
+    needed = [p.name.upper() for p in takes if p.default is p.empty]
+    return ((" ".join(["laxity", name, *needed]), "with the defaults above"),)
 
 
-def _epilog(name: str) -> str:
+def _epilog(name: str, callback: Callable[..., object] | None = None) -> str:
     lines = []
-    for typed, does in examples(name):
+    for typed, does in EXAMPLES.get(name) or _plain_call(name, callback):
         lines.append(f"$ {typed}")
         lines.append(f"    {does}")
     codes = EXIT_CODES.get(name, _USUAL_CODES)
