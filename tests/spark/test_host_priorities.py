@@ -82,9 +82,10 @@ def test_without_the_right_to_raise_it_lowers_the_lax_and_says_so_once(
 ) -> None:
     monkeypatch.setattr(LinuxKernel, "most_urgent_nice", lambda _: 20)
     lx = attach()
+    before = levels(lx._bridge.driver_pid)
     urgent, lax = start(lx, spark, "urgent", "1s"), start(lx, spark, "lax", "2h")
     wait_for(lambda: nice_of(lx, lax) == LAX_NICE, "the lax query's thread goes last")
-    assert nice_of(lx, urgent) == 0
+    assert nice_of(lx, urgent) in before
     said = [notice for notice in lx.status().notices if "priorities" in str(notice)]
     assert len(said) == 1
     assert "no right to raise priorities" in str(said[0])
