@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from laxity.spark import Laxity
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to raise priorities")
 KERNEL = LinuxKernel()
 
@@ -126,7 +126,6 @@ time.sleep(600)
 
 
 @needs_root
-@pytest.mark.slow
 def test_a_program_that_is_killed_leaves_a_journal_that_the_next_start_clears(
     tmp_path: Path, state: Path, wait_for: Callable[..., Any]
 ) -> None:
