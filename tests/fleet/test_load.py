@@ -115,6 +115,29 @@ def test_nothing_moves_where_nothing_interferes() -> None:
     assert fleet.moves == []
 
 
+def test_a_crowded_node_beside_a_hog_sheds_load_until_others_are_no_better() -> None:
+    """The case of `laxity bench fleet-spark`: n1 shares its CPU with a hog, n2 and n3 share one."""
+    fleet = VirtualFleet("n1", "n2", "n3")
+    fleet.place("n1", a=0.2, b=0.2, c=0.2, d=0.2)
+    fleet.place("n2", e=0.2)
+    fleet.place("n3", f=0.2)
+    for _ in range(200):
+        where = {name: len(queries) for name, queries in fleet.where().items()}
+        own = min(0.2 * where["n1"], 0.5)
+        fleet.agents["n1"].host = HostLoad(1, 1.0, 1.0, own, 1 - own, 0.0)
+        used = min(1.0, 0.2 * (where["n2"] + where["n3"]) + 0.1)
+        for name in ("n2", "n3"):
+            own = min(0.2 * where[name], used)
+            fleet.agents[name].host = HostLoad(1, used, used, own, 1 - own / used, 0.0)
+        fleet.run(1)
+    assert [(source, by) for _, source, _, by in fleet.moves] == [("n1", "fleet")] * 2
+    assert {name: len(queries) for name, queries in fleet.where().items()} == {
+        "n1": 2,
+        "n2": 2,
+        "n3": 2,
+    }
+
+
 def test_a_query_flees_a_host_that_others_crowd() -> None:
     fleet = VirtualFleet("n1", "n2")
     fleet.place("n1", a=0.3)
