@@ -13,6 +13,8 @@ from laxity.core.durations import format_duration
 
 T = TypeVar("T")
 
+NOTHING = "–"
+
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
@@ -22,8 +24,8 @@ class Column(Generic[T]):
 
     def cell(self, samples: Sequence[T], between: str) -> str:
         values = [self.figure(sample) for sample in samples]
-        if not values:
-            return "–"
+        if not any(values) and (not values or self.form(0.0) == NOTHING):
+            return NOTHING
         text = self.form(statistics.median(values))
         if len(values) > 1:
             text += f"{between}({self.form(min(values))} … {self.form(max(values))})"
@@ -78,4 +80,4 @@ def ratio(value: float) -> str:
 
 def if_any(form: Callable[[float], str]) -> Callable[[float], str]:
     """A dash where there is nothing."""
-    return lambda value: form(value) if value else "–"
+    return lambda value: form(value) if value else NOTHING
