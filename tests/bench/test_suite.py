@@ -126,6 +126,23 @@ def test_rounds_can_be_added_to_a_report(tmp_path: Path) -> None:
     assert contest_report.earlier_rounds(tmp_path / "elsewhere", contest()) == {}
 
 
+def test_a_contest_that_is_stopped_keeps_the_turns_it_has_had(tmp_path: Path) -> None:
+    def run(plan: Plan, **_: object) -> Outcome:
+        if plan.mode is LAXITY:
+            raise KeyboardInterrupt
+        return outcome(plan.mode.name, 0.5)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_contest(
+            contest(),
+            turns(contest().entries, 1),
+            keep=lambda results: contest_report.keep(tmp_path, results),
+            run=run,
+        )
+    kept = contest_report.earlier_rounds(tmp_path, contest())
+    assert [len(kept[title]) for title in (FIFO.title, FAIR_TUNED.title, LAXITY.title)] == [1, 1, 0]
+
+
 def test_all_reports_goals_are_shown_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -85,7 +86,9 @@ def hold(contest: Contest, *, json: Path | None, folder: Path, add: bool) -> Non
     earlier = contest_report.earlier_rounds(folder, contest) if add else {}
     done = max(map(len, earlier.values()), default=0)
     turns = shown_turns(console, contest.entries, contest.rounds, done)
-    results = run_contest(contest, turns, earlier=earlier)
+    results = run_contest(
+        contest, turns, earlier=earlier, keep=partial(contest_report.keep, folder)
+    )
     verdicts = judge(GOALS.get(contest.name, ()), results)
     contest_report.show(console, results, verdicts)
     contest_report.write(console, folder, contest, results, verdicts, json)

@@ -99,6 +99,11 @@ def write(
         document,
         json,
     )
+    keep(folder, results)
+
+
+def keep(folder: Path, results: Mapping[str, Result]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     outcomes = {title: [asdict(o) for o in result.outcomes] for title, result in results.items()}
     (folder / OUTCOMES).write_text(dumps(outcomes))
 

@@ -146,9 +146,11 @@ def run_contest(
     turns: Iterable[tuple[Entry, OnShare]],
     *,
     earlier: Mapping[str, list[Outcome]] | None = None,
+    keep: Callable[[Mapping[str, Result]], None] = lambda results: None,
     run: Callable[..., Outcome] = run_plan,
 ) -> dict[str, Result]:
-    """Results by title, added to those of earlier rounds."""
+    """Results by title, added to those of earlier rounds. `keep` is called after every turn: who
+    stops a long contest should not lose what it has found."""
     known = earlier or {}
     results = {e.title: Result(e, list(known.get(e.title, ()))) for e in contest.entries}
     total = contest.warmup + contest.seconds
@@ -157,6 +159,7 @@ def run_contest(
         plan = Plan(entry.mode, tenants, contest.warmup, contest.seconds, contest.cores)
         outcome = run(plan, on_progress=scaled(on_share, total))
         results[entry.title].outcomes.append(outcome)
+        keep(results)
     return results
 
 
