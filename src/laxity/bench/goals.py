@@ -13,8 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
+from laxity.bench.contest import Outcome
 from laxity.bench.modes import ALONE, FAIR_TUNED, FIFO, FLINK, LAXITY, STOCK, WITHOUT
-from laxity.bench.suite import Result, bulk, deviation, met, p99
+from laxity.bench.suite import Result, deviation, met, p99
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,14 @@ def _deviation_against_fifo(most: float) -> Goal:
 
 
 def _bulk_against_fifo(least: float) -> Goal:
-    def ratio(results: Mapping[str, Result]) -> float:
-        return results[LAXITY.title].median(bulk) / results[FIFO.title].median(bulk)
+    def done(outcome: Outcome) -> float:
+        # More than arrived is a backlog of the warm-up: nobody's merit.
+        return min(outcome.bulk_rows_per_second, outcome.bulk_offered)
 
-    text = f"bulk throughput ≥ {least:g} × FIFO's"
+    def ratio(results: Mapping[str, Result]) -> float:
+        return results[LAXITY.title].median(done) / results[FIFO.title].median(done)
+
+    text = f"bulk throughput, up to what arrives, ≥ {least:g} × FIFO's"
     return Goal(text, ratio, lambda x: x >= least)
 
 

@@ -58,6 +58,7 @@ def draw_latencies(outcomes: Mapping[str, Outcome], path: Path) -> None:
     if len(outcomes) > 2:
         over_time.set_yscale("log")
         shares.set_xscale("log")
+        shares.xaxis.set_minor_formatter("")
     for axis in (over_time, shares):
         tidy(axis)
     over_time.legend(frameon=False, fontsize=8)
