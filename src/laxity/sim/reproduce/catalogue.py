@@ -15,6 +15,8 @@ from laxity.sim.reproduce import (
     overhead,
     shares,
     single,
+    skew,
+    timeline,
 )
 from laxity.sim.reproduce.runner import Experiment
 
@@ -50,7 +52,10 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 
 def experiments() -> dict[str, Experiment]:
-    cameo = (shares, example, single, multi, bursts, knowledge, overhead, checks)
+    cameo = (
+        *(shares, example, single, timeline, multi, bursts, skew),
+        *(knowledge, overhead, checks),
+    )
     modules = (*cameo, chi, chi_adapts, neptune)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
     return {name: found[name] for name in (*_ORDER, "speed", "sensitivity", *neptune.NAMES)}
