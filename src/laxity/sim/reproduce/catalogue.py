@@ -52,10 +52,7 @@ class UnknownExperimentError(LaxityError, KeyError):
 
 
 def experiments() -> dict[str, Experiment]:
-    cameo = (
-        *(shares, example, single, timeline, multi, bursts, skew),
-        *(knowledge, overhead, checks),
-    )
+    cameo = (shares, example, single, timeline, multi, bursts, skew, knowledge, overhead, checks)
     modules = (*cameo, chi, chi_adapts, neptune)
     found: dict[str, Experiment] = {e.name: e for module in modules for e in module.EXPERIMENTS}
     return {name: found[name] for name in (*_ORDER, "speed", "sensitivity", *neptune.NAMES)}
