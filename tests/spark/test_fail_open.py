@@ -26,7 +26,7 @@ WaitFor = Callable[..., Any]
 Attach = Callable[..., "Laxity"]
 HOOKS = (
     *("order", "submit", "caps", "moment", "backlog", "plans"),
-    *("size", "slots", "files", "threads", "measure"),
+    *("size", "slots", "files", "threads", "measure", "broadcasts"),
 )
 
 

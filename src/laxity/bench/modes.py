@@ -67,6 +67,7 @@ WITHOUT = tuple(
         ("host", "host", False),
         ("files", "files", False),
         ("interpret", "interpret", False),
+        ("lean", "lean", False),
     )
 )
 MODES = {mode.name: mode for mode in (*STOCK, LAXITY, *POLICIES, *WITHOUT, ALONE, FLINK)}

@@ -79,7 +79,7 @@ def _load_classes(spark: SparkSession) -> Any:
 class Bridge:
     """The hooks of one attachment. Construct, `install`, `exchange` often, `uninstall`."""
 
-    def __init__(self, spark: SparkSession, *, files: bool) -> None:
+    def __init__(self, spark: SparkSession, *, files: bool, lean: bool = True) -> None:
         self._spark = spark
         self._gateway: Any = spark._sc._gateway
         self._session: Any = spark._jsparkSession
@@ -96,8 +96,12 @@ class Bridge:
             self._measures = self._new("Measures", self._hub)
             manager = self._checkpoint_manager() if files else None
             self._arrivals = self._new("Arrivals", self._hub, self._shared, manager)
+            cheaper = ("Broadcasts", "ClosureChecks") if lean else ()
+            self._replacements = [self._new(name, self._hub) for name in cheaper]
+            """Hooks in the place of a part of Spark, which they give back when they go."""
             executor = self._static("TaskThreads", "localExecutor", self._hub)
-            self._lanes = executor and self._new("TaskThreads", self._hub, executor)
+            if executor is not None:
+                self._replacements.append(self._new("TaskThreads", self._hub, executor))
         except HookError:
             raise
         except Exception as error:
@@ -152,8 +156,8 @@ class Bridge:
             self._listening = True
             self._set_pool(self._pool)
             self._pool.install()
-            if self._lanes is not None:
-                self._lanes.install()
+            for hook in self._replacements:
+                hook.install()
         except Exception as error:
             self.uninstall()
             raise HookError(f"Spark refused a hook: {cause(error)}") from error
@@ -165,8 +169,7 @@ class Bridge:
     def uninstall(self) -> None:
         """Put everything back as it was. Each step on its own: one that fails stops no other."""
         steps = [self._slots().release, self._pool.uninstall, self._hub.release]
-        if self._lanes is not None:
-            steps.append(self._lanes.uninstall)
+        steps += [hook.uninstall for hook in self._replacements]
         if self._listening:
             steps += [
                 lambda: self._context.removeSparkListener(self._measures),
@@ -221,7 +224,8 @@ class Bridge:
         return self._static("Reflect", "get", target, name)
 
     def inject_fault(self, hook: str) -> None:
-        """Make a hook throw (order, submit, moment, size, slots, files, threads): for tests."""
+        """Make a hook throw (order, submit, moment, size, slots, files, threads,
+        broadcasts): for tests."""
         self._hub.setFault(hook)
 
     def time_sort(self, calls: int) -> float:

@@ -90,7 +90,7 @@ class Laxity:
     ) -> None:
         self._spark = spark
         self._clock = clock or SystemClock()
-        self._bridge = Bridge(spark, files=settings.files)
+        self._bridge = Bridge(spark, files=settings.files, lean=settings.lean)
         self._controller = Controller(policy, settings, driver_cores=self._bridge.driver_cores)
         self._settings = settings
         self._threads = ThreadBook()

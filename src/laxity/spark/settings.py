@@ -30,6 +30,8 @@ class Settings:
     files: bool = True
     interpret: bool = True
     """Small batches run without generated code, which would cost more than it saves."""
+    lean: bool = True
+    """What every batch does anew though nothing has changed is done once."""
     host: bool = True
     """Operating-system priorities for the driver's threads (on Linux, as far as allowed)."""
     latency_period: float = 300.0
@@ -60,7 +62,7 @@ class Settings:
                 raise InvalidSettingError(
                     f"{name} must be a whole number from {least} on, got {value!r}"
                 )
-        for name in ("order", "moment", "size", "files", "interpret", "host"):
+        for name in ("order", "moment", "size", "files", "interpret", "lean", "host"):
             if name in values and not isinstance(values[name], bool):
                 raise InvalidSettingError(f"{name} must be True or False, got {values[name]!r}")
         settings = cls(**values)  # type: ignore[arg-type]
