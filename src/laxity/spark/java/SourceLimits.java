@@ -16,6 +16,8 @@ public final class SourceLimits {
   private final Object execution;
   private final List sources = new ArrayList();
   private final List originals = new ArrayList();
+  private long amount; // what Python decided
+  private boolean little;
 
   public SourceLimits(Stream stream) throws Exception {
     execution = stream.execution;
@@ -32,7 +34,19 @@ public final class SourceLimits {
   }
 
   /** At most `amount` rows (or files, by the source) a batch from each source; zero lifts our limit. */
-  public void apply(long amount) throws Exception {
+  public synchronized void apply(long amount) throws Exception {
+    this.amount = amount;
+    set(little ? 1 : amount);
+  }
+
+  /** For now, a batch takes as few rows as it can. */
+  public synchronized void takeLittle(boolean little) throws Exception {
+    if (this.little == little) return;
+    this.little = little;
+    set(little ? 1 : amount);
+  }
+
+  private void set(long amount) throws Exception {
     scala.collection.immutable.Map map = current();
     for (int i = 0; i < sources.size(); i++) {
       ReadLimit wanted = limit(sources.get(i), (ReadLimit) originals.get(i), amount);
@@ -41,7 +55,8 @@ public final class SourceLimits {
     Reflect.set(execution, "uniqueSources", map);
   }
 
-  public void restore() throws Exception {
+  public synchronized void restore() throws Exception {
+    little = false;
     apply(0);
   }
 
