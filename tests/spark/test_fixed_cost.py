@@ -3,15 +3,10 @@ settings. That results stay the same is test_identical's."""
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from laxity.bench.workloads.arrivals import constant
-from laxity.bench.workloads.ticks import read_ticks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,31 +105,3 @@ def test_small_batches_are_interpreted_unless_the_user_chose(
     lx.detach()
     assert conf.contains(WHOLE_STAGE) == (chosen is not None)
     assert not conf.contains(EXPRESSIONS)
-
-
-@pytest.mark.slow
-def test_a_window_leaves_without_new_rows_and_none_is_lost(
-    spark: SparkSession, attach: Attach, wait_for: Callable[..., Any]
-) -> None:
-    """20,000 rows a second: what arrives while a window is worked off waits for the next batch."""
-    from pyspark.sql import functions as sf
-
-    origin = math.ceil(time.time())
-    rows = read_ticks(spark, constant(20_000, 60), origin, partitions=2, most_rows=1_000_000)
-    frame = rows.withWatermark("timestamp", "0 seconds").groupBy(sf.window("timestamp", "1 second"))
-    lx = attach()
-    writer = frame.count().writeStream.format("memory").outputMode("append")
-    query = lx.start(writer, name="brief", target="800ms")
-    wait_for(lambda: lx.model("brief")._emits_briefly(), "batches of windows are told apart")
-    so_far = query.lastProgress["batchId"] + 1
-
-    def brief() -> bool:
-        later = [p for p in query.recentProgress if p["batchId"] > so_far]
-        return any(0 < p["numInputRows"] <= 1000 for p in later)
-
-    wait_for(brief, "a batch that only emits")
-    # Half of the first window's last millisecond is rounded into the second one.
-    wait_for(lambda: spark.table("brief").count() >= 3, "three windows")
-    emitted = [row["count"] for row in spark.table("brief").orderBy("window").collect()]
-    assert emitted == [19_990, *[20_000] * (len(emitted) - 1)]
-    query.stop()

@@ -653,55 +653,12 @@ def test_a_limit_is_told_once() -> None:
     assert model.decide(LeastLaxityFirst()).source_limit is None
 
 
-# When batches of a window start.
-
-
-def with_windows(made: Controller, name: str, *, rows: int, per_row: float) -> QueryModel:
-    """An urgent query that has answered ten windows of a second, each in a batch with all rows of
-    its window and one without, at a fixed cost of 0.1 s. Its two tasks run at once."""
+def test_a_query_that_has_fallen_behind_does_not_wait_for_its_window() -> None:
+    made = controller()
     window = Semantics("append", window=Window(1.0, 1.0))
-    model = with_query(made, name, target=0.8, semantics=window)
-    for second in range(10):
-        for at, taken in ((2 * second, rows), (2 * second + 1, 0)):
-            took = 0.1 + per_row * taken / 2
-            done = batch(at, started=second + 0.5 * (taken == 0), took=took, rows=taken)
-            model.stage_done(
-                replace(
-                    stage(submitted=0.0, launched=0.0, done=0.1, batch=at),
-                    task_seconds=0.01 + per_row * taken,
-                )
-            )
-            model.batch_done(done, urgent_others=True)
-    return model
-
-
-def steps(made: Controller) -> set[float]:
-    made.capacity.cores = 2
-    return {decision.step for decision in made.decide().queries}
-
-
-def test_windows_that_end_together_are_worked_off_in_parts_that_leave_time_for_all() -> None:
-    alone = controller()
-    with_windows(alone, "alone", rows=90_000, per_row=2e-6)
-    assert steps(alone) == {1.0}  # 0.09 s of rows on two cores: one batch a window
-    together = controller()
-    for each in range(4):
-        with_windows(together, f"q{each}", rows=90_000, per_row=2e-6)
-    assert steps(together) == {0.5}  # 0.36 s: half of the rows before the windows end
-
-
-def test_many_queries_of_few_rows_gain_nothing_from_parts() -> None:
-    made = controller()
-    for each in range(40):
-        with_windows(made, f"q{each}", rows=1000, per_row=1e-5)
-    assert steps(made) == {1.0}
-
-
-def test_a_query_that_has_fallen_behind_does_not_wait() -> None:
-    made = controller()
-    model = with_windows(made, "q", rows=1000, per_row=1e-5)
-    for at in (20, 21):
-        model.batch_done(batch(at, started=20.0, rows=1000, backlog=True), urgent_others=True)
-        assert steps(made) == {1.0 if at == 20 else 0.0}
-    model.batch_done(batch(22, started=22.0, rows=1000), urgent_others=True)
-    assert steps(made) == {1.0}
+    model = with_query(made, target=0.8, semantics=window)
+    steps = []
+    for at in range(14):
+        model.batch_done(batch(at, started=float(at), backlog=at in (11, 12)), urgent_others=True)
+        steps.append(made.decide().queries[0].step)
+    assert steps[10:] == [1.0, 1.0, 0.0, 1.0]

@@ -161,11 +161,9 @@ class Controller:
     def decide(self) -> Decisions:
         s = self.settings
         cores = self.capacity.cores
-        rush = sum(m.window_work for m in self.models.values()) / max(1, cores)
         return Decisions(
             queries=tuple(
-                m.decide(self.policy, token_rate=self._tokens(m), rush=rush)
-                for m in self.models.values()
+                m.decide(self.policy, token_rate=self._tokens(m)) for m in self.models.values()
             ),
             caps={tenant: self._slots(cap) for tenant, cap in self.caps.items()},
             order=s.order,

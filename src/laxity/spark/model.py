@@ -105,8 +105,6 @@ class QueryModel:
         self.cost_line = CostLine()
         """The same by its rows; that of a batch without any is what emitting a window takes."""
         self.batch_work = CostProfile()
-        self.work_line = CostLine()
-        """The work of a batch's tasks by its rows."""
         self.interval = CostProfile()
         self.rows = CostProfile()
         self.rate = RateMeter()
@@ -176,13 +174,11 @@ class QueryModel:
 
     def _learn_costs(self, batch: BatchDone, stages: Sequence[StageDone]) -> None:
         took = unobstructed(batch, stages)
-        work = sum(stage.task_seconds for stage in stages)
         self.cost_line.update(batch.rows, took)
-        self.work_line.update(batch.rows, work)
         if batch.rows == 0:
             return
         self.batch_cost.update(took)
-        self.batch_work.update(work)
+        self.batch_work.update(sum(stage.task_seconds for stage in stages))
         tail = max(0.0, batch.ended - max((s.done for s in stages), default=batch.ended))
         for position, seen in stage_costs(stages, tail).items():
             self.stages.setdefault(position, StageProfile()).learn(seen)
@@ -226,43 +222,22 @@ class QueryModel:
         windowed = self.semantics is not None and self.semantics.window is not None
         return self.cost_line.fixed if windowed else 0.0
 
-    @property
-    def window_work(self) -> float:
-        """Task-seconds that the rows of an urgent query's window take."""
-        return self.work_line.per_row * self._window_rows() if self.is_urgent else 0.0
-
-    def _window_rows(self) -> float:
-        window = self.semantics.window if self.semantics else None
-        if window is None or self.last_batch is None:
-            return 0.0
-        seconds = min(window.slide, self.settings.max_hold)  # nothing is left for longer
-        return self.rate.per_second(self.last_batch.ended) * seconds
-
-    def decide(
-        self, policy: Policy, *, token_rate: float = 0.0, rush: float = 0.0
-    ) -> QueryDecision:
-        """The same object until a batch, or the user, gives a reason for another.
-
-        `rush`: seconds the cluster needs for the rows of all urgent windows, should they be
-        complete at the same moment, as windows on the clock are.
-        """
+    def decide(self, policy: Policy, *, token_rate: float = 0.0) -> QueryDecision:
+        """The same object until a batch, or the user, gives a reason for another."""
         limit, self._pending_limit = self._pending_limit, None
-        rush = round(rush, 2)
         reasons = (
-            *(self.batches, self.target, self.tenant, self.paused, token_rate, rush),
+            *(self.batches, self.target, self.tenant, self.paused, token_rate),
             *(id(policy), id(self.semantics)),
         )
         if limit is None and self._decision is not None and self._decision[0] == reasons:
             return self._decision[1]
-        decision = self._decide(policy, token_rate, rush, limit)
+        decision = self._decide(policy, token_rate, limit)
         # A limit is told once; what is kept must not repeat it.
         kept = decision if limit is None else replace(decision, source_limit=None)
         self._decision = reasons, kept
         return decision
 
-    def _decide(
-        self, policy: Policy, token_rate: float, rush: float, limit: int | None
-    ) -> QueryDecision:
+    def _decide(self, policy: Policy, token_rate: float, limit: int | None) -> QueryDecision:
         batch = self.batch_cost.mean
         rule = policy.rule(self._situation(batch, self.emission))
         offsets = {
@@ -281,11 +256,10 @@ class QueryModel:
             paused=self.paused,
             max_hold=self.settings.max_hold,
             pace=min(0.2, 0.02 * self.effective_target),
-            step=self._step(rush),
+            step=self._step(),
             margin=0.01 + 2 * self.progress.error(),
             takes=batch,
             interpreted=self._is_small(),
-            briefly=self._emits_briefly(),
             batch_work=self.batch_work.mean,
             token_rate=token_rate,
             source_limit=limit,
@@ -295,43 +269,29 @@ class QueryModel:
         window = self.semantics.window if self.semantics else None
         return Situation(self.effective_target, cost, path_cost, window, self.progress.line())
 
-    def _step(self, rush: float) -> float:
+    def _step(self) -> float:
         """Seconds between the starts of an urgent query's batches, counted back from the moment
         its window is complete. As few batches as leave the last one small enough: each costs its
         fixed part, which others could use. Zero to start whenever there is data."""
         line, window = self.cost_line, self.semantics.window if self.semantics else None
         if not self.is_urgent or window is None or line.count < _BATCHES_BEFORE_PACING:
             return 0.0
-        if self._behind > 1 or self.progress.error() > _WELL_PREDICTED * self.effective_target:
+        if self.last_batch is None or self._behind > 1:
             return 0.0
-        last = max(line.per_row * self._window_rows(), rush)
-        parts = math.ceil(last / (_LEFT_FOR_LAST * self.effective_target))
-        # Rows that take less than half of what a batch of their own costs are not worth one.
-        worth = int(2 * self.window_work / max(line.fixed, 1e-3))
-        return window.slide / max(1, min(parts, worth, _MOST_PARTS))
+        if self.progress.error() > _WELL_PREDICTED * self.effective_target:
+            return 0.0
+        rows = self.rate.per_second(self.last_batch.ended) * window.slide
+        parts = math.ceil(line.per_row * rows / (_LEFT_FOR_LAST * self.effective_target))
+        return window.slide / min(max(1, parts), _MOST_PARTS)
 
     def _is_small(self) -> bool:
         """Are its batches so small that generating code costs more than it saves? Not asked of a
         query that reads tables beside its streams: nobody knows how large they are."""
         if not self.settings.interpret or self.semantics is None:
             return False
-        if self.rows.count < _BATCHES_BEFORE_PACING or not self._has_little_state():
+        if not self.semantics.only_streams or self.rows.count < _BATCHES_BEFORE_PACING:
             return False
         return max(self.rows.mean, float(self.last_rows)) <= _SMALL_BATCH
-
-    def _has_little_state(self) -> bool:
-        """Nothing but streams is read, and what is kept of them is little."""
-        if self.semantics is None or self.last_batch is None or not self.semantics.only_streams:
-            return False
-        return self.last_batch.state_rows <= _SMALL_BATCH
-
-    def _emits_briefly(self) -> bool:
-        """Should the batch that emits a window leave new rows to the next one? A window's rows are
-        all there by then; the others would only delay it, unless the query has fallen behind."""
-        if not self.is_urgent or self.emission == 0.0 or self._behind > 1:
-            return False
-        interpretable = self.settings.interpret and self._has_little_state()
-        return interpretable and self._limit_unit() == "rows" and not self._is_small()
 
     def _latest_start(self) -> float:
         """How long after its due event the next batch may start: the target less what the batch

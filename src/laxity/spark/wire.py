@@ -51,7 +51,6 @@ class QueryDecision:
     margin: float = 0.0
     takes: float = 0.0
     interpreted: bool = False
-    briefly: bool = False
     batch_work: float = 0.0
     token_rate: float = 0.0
     source_limit: int | None = None
@@ -86,7 +85,6 @@ class QueryDecision:
             margin=self.margin,
             takes=self.takes,
             interpreted=self.interpreted,
-            briefly=self.briefly,
             work=self.batch_work,
             tokens=self.token_rate,
             stages=stages,
@@ -206,7 +204,6 @@ class BatchDone:
     held: float
     arrival: float
     """No event of the batch was there before this moment; NaN where the gate did not see it."""
-    state_rows: int = 0
 
     @property
     def ended(self) -> float:
@@ -328,5 +325,4 @@ def _batch(f: dict[str, str]) -> BatchDone:
         f["backlog"] == "1",
         float(f["held"]),
         float(f["arrival"]),
-        int(f.get("state", 0)),
     )

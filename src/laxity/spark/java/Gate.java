@@ -92,7 +92,7 @@ public final class Gate {
     } catch (Throwable error) {
       hub.notice("moment", "the trigger gate failed and stays open", error);
     }
-    prepare(stream);
+    chooseStyle(stream);
     double now = Hub.now();
     stream.lastRead = now;
     stream.enter(Stream.RUNNING, now);
@@ -112,17 +112,14 @@ public final class Gate {
     stream.oldest = oldest;
   }
 
-  /** How the batch that begins now is planned, and whether it takes more than it must. */
-  private void prepare(Stream stream) {
+  private void chooseStyle(Stream stream) {
     try {
       hub.trip("plans");
       Decisions d = hub.decisions(Hub.now());
       QueryRule rule = d == null ? null : d.query(stream.id);
-      boolean emits = rule != null && rule.briefly && rule.emits(stream);
-      hub.takeLittle(stream, emits);
-      stream.smallBatches.interpret(rule != null && (rule.interpreted || emits));
+      stream.smallBatches.interpret(rule != null && rule.interpreted);
     } catch (Throwable error) {
-      hub.notice("plans", "small batches are planned and sized like any other", error);
+      hub.notice("plans", "small batches keep running on generated code", error);
     }
   }
 

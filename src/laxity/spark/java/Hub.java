@@ -154,26 +154,16 @@ public final class Hub {
       if (stream == null) continue;
       try {
         trip("size");
-        limits(stream).apply((long) f.number("value", 0));
+        SourceLimits own = (SourceLimits) limits.get(id);
+        if (own == null) {
+          own = new SourceLimits(stream);
+          limits.put(id, own);
+        }
+        own.apply((long) f.number("value", 0));
       } catch (Throwable error) {
         notice("size " + id, "the batch size of query " + id + " could not be set", error);
       }
     }
-  }
-
-  private SourceLimits limits(Stream stream) throws Exception {
-    SourceLimits own = (SourceLimits) limits.get(stream.id);
-    if (own == null) {
-      own = new SourceLimits(stream);
-      SourceLimits other = (SourceLimits) limits.putIfAbsent(stream.id, own);
-      if (other != null) own = other;
-    }
-    return own;
-  }
-
-  /** In the query's own thread: should the batch that begins now take as little as can be? */
-  void takeLittle(Stream stream, boolean little) throws Exception {
-    if (little || limits.containsKey(stream.id)) limits(stream).takeLittle(little);
   }
 
   // Threads.

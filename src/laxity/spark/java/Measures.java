@@ -189,11 +189,8 @@ public final class Measures extends SparkListener {
       String latest = sources[i].latestOffset();
       if (latest != null && !latest.equals("null") && !latest.equals(sources[i].endOffset())) backlog = true;
     }
-    long state = 0;
-    for (int i = 0; i < p.stateOperators().length; i++) state += p.stateOperators()[i].numRowsTotal();
     double[] facts = stream == null ? null : (double[]) stream.batchFacts.remove(Long.valueOf(p.batchId()));
-    line.append("\tstate=").append(state).append("\tbacklog=").append(backlog ? 1 : 0)
-        .append("\theld=").append(facts == null ? 0.0 : facts[0])
+    line.append("\tbacklog=").append(backlog ? 1 : 0).append("\theld=").append(facts == null ? 0.0 : facts[0])
         .append("\tarrival=").append(facts == null ? Double.NaN : facts[1]);
     hub.report(line.toString());
   }

@@ -28,8 +28,6 @@ public final class QueryRule {
   public final double takes;
   /** Are its batches too small for generated code to be worth generating? */
   public final boolean interpreted;
-  /** Should a batch that emits a window take as few new rows as it can? */
-  public final boolean briefly;
   /** The work of one micro-batch in task-seconds, and the tenant's tokens (task-seconds a second). */
   public final double batchWork;
   public final double tokenRate;
@@ -48,7 +46,6 @@ public final class QueryRule {
     margin = f.number("margin", 0);
     takes = f.number("takes", 0);
     interpreted = f.flag("interpreted");
-    briefly = f.flag("briefly");
     batchWork = f.number("work", 0);
     tokenRate = f.number("tokens", 0);
     Map offsets = new HashMap();
@@ -86,8 +83,8 @@ public final class QueryRule {
     if (rule.base != Rule.FRONTIER) return stream.foundNothing ? now : stream.lastRead + step;
     double reached = stream.reachedWatermark;
     if (!(stream.watermark == stream.watermark) || !(reached == reached)) return now; // not known yet
-    if (emits(stream)) return now;
     double next = rule.frontierProgress(reached + rule.delay);
+    if (rule.frontierProgress(stream.watermark + rule.delay) < next) return now; // a window waits to be emitted
     double frontier = rule.time(next) + margin;
     if (frontier <= now) return now;
     double steps = Math.floor((frontier - now) / step);
@@ -95,13 +92,6 @@ public final class QueryRule {
     // The start before this one was missed: make it up, if that leaves the frontier free.
     if (stream.lastRead < start - step) start = now;
     return start + takes > frontier ? frontier : start;
-  }
-
-  /** Will the next batch emit a window? Then its rows are complete, and what else the batch takes only delays it. */
-  public boolean emits(Stream stream) {
-    double reached = stream.reachedWatermark;
-    if (rule.base != Rule.FRONTIER || !(stream.watermark == stream.watermark) || !(reached == reached)) return false;
-    return rule.frontierProgress(stream.watermark + rule.delay) < rule.frontierProgress(reached + rule.delay);
   }
 
   /** A watermark trails the stream's progress by the delay; rules speak of progress. */

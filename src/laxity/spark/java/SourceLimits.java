@@ -16,8 +16,6 @@ public final class SourceLimits {
   private final Object execution;
   private final List sources = new ArrayList();
   private final List originals = new ArrayList();
-  private long amount; // what Python decided
-  private boolean little;
 
   public SourceLimits(Stream stream) throws Exception {
     execution = stream.execution;
@@ -34,19 +32,7 @@ public final class SourceLimits {
   }
 
   /** At most `amount` rows (or files, by the source) a batch from each source; zero lifts our limit. */
-  public synchronized void apply(long amount) throws Exception {
-    this.amount = amount;
-    set(little ? 1 : amount);
-  }
-
-  /** For now, a batch takes as few rows as it can. */
-  public synchronized void takeLittle(boolean little) throws Exception {
-    if (this.little == little) return;
-    this.little = little;
-    set(little ? 1 : amount);
-  }
-
-  private void set(long amount) throws Exception {
+  public void apply(long amount) throws Exception {
     scala.collection.immutable.Map map = current();
     for (int i = 0; i < sources.size(); i++) {
       ReadLimit wanted = limit(sources.get(i), (ReadLimit) originals.get(i), amount);
@@ -55,8 +41,7 @@ public final class SourceLimits {
     Reflect.set(execution, "uniqueSources", map);
   }
 
-  public synchronized void restore() throws Exception {
-    little = false;
+  public void restore() throws Exception {
     apply(0);
   }
 
