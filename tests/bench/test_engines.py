@@ -9,6 +9,7 @@ import pytest
 
 from laxity.bench.contest import Outcome, Plan, run_plan
 from laxity.bench.flink import NotOnFlinkError, perform
+from laxity.bench.flink_cluster import FlinkUnavailableError, flink_home
 from laxity.bench.modes import FLINK, LAXITY, Mode
 from laxity.bench.workloads.mixes import MIXES
 
@@ -47,6 +48,10 @@ def test_a_plan_on_spark() -> None:
 
 @pytest.mark.flink
 def test_a_plan_on_flink() -> None:
+    try:
+        flink_home()
+    except FlinkUnavailableError as missing:
+        pytest.skip(str(missing))
     check(run_plan(plan(FLINK)), "Flink")
 
 
