@@ -110,7 +110,7 @@ def test_the_same_from_outside(
     for operation, arguments, reason in (
         ("change", {"variables": {"C": 1}}, "no variable 'C'"),
         ("change", {"caps": {"x": "many"}}, "slots from 1 on"),
-        ("change", {"pace": {}}, ""),
+        ("change", {"pace": {}}, "."),
         ("scale", {"by": 1}, "takes \\(partitions\\)"),
         ("explode", {}, "no operation 'explode'; there are change, scale"),
     ):

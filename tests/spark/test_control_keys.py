@@ -123,7 +123,8 @@ def test_a_hot_key_is_spread_and_results_are_the_same(
     assert control.undo().name == "spark-repair-skew"
     assert batch() == plain
     assert "laxity_salt" not in plan_of(control)
-    assert control.repair_skew(keys=["hot"]).result["method"] == "broadcast"
+    # Nobody knows how large this table is, so by itself it would be salted again.
+    assert control.repair_skew("broadcast").result["method"] == "broadcast"
     assert batch() == plain
     assert control.join_state().broadcast
     assert not control.join_state().shuffled
