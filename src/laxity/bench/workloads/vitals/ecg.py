@@ -8,7 +8,6 @@ run over micro-batches and must not notice.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -66,13 +65,6 @@ class Memory:
     spare_r: int = -1
     spare_amplitude: float = 0.0
     spare_slope: float = 0.0
-
-
-_SPARK = {int: "BIGINT", bool: "BOOLEAN", float: "DOUBLE", list: "ARRAY<DOUBLE>"}
-STATE = ", ".join(
-    f"{f.name} {_SPARK[type(getattr(Memory(), f.name))]}" for f in dataclasses.fields(Memory)
-)
-"""The memory as a Spark schema."""
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ faster than hearts beat.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.state import GroupState
 
+STATE = "memory STRING"
+"""As JSON: Spark 4.3 cannot read a state schema with arrays on the Python side."""
 BEATS = "patient BIGINT, sample BIGINT, at DOUBLE, rr DOUBLE, amplitude DOUBLE"
 CHESTS = (
     "patient BIGINT, at DOUBLE, extension DOUBLE, mean DOUBLE, least DOUBLE, most DOUBLE, "
@@ -52,7 +55,7 @@ def _readings(numbered: DataFrame, patients: int, rate: int, name: str, signal: 
 def heart_beats(readings: DataFrame) -> DataFrame:
     """A row for each QRS complex, when it is found."""
     return readings.groupBy("patient").applyInPandasWithState(
-        _detect, BEATS, ecg.STATE, "append", "NoTimeout"
+        _detect, BEATS, STATE, "append", "NoTimeout"
     )
 
 
@@ -61,11 +64,11 @@ def _detect(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    memory = ecg.Memory(*_plain(state)) if state.exists else ecg.Memory()
+    memory = ecg.Memory(*json.loads(state.get[0])) if state.exists else ecg.Memory()
     rows = pd.concat(list(frames)).sort_values("sample")
     detector = ecg.PanTompkins(ECG_RATE, memory)
     found = detector.feed(int(rows["sample"].iloc[0]), rows["mv"].to_numpy())
-    state.update(astuple(detector.memory))
+    state.update((json.dumps(astuple(detector.memory)),))
     yield pd.DataFrame(
         {
             "patient": pd.Series([int(key[0])] * len(found), dtype="int64"),
@@ -80,7 +83,7 @@ def _detect(
 def chest_extension(readings: DataFrame) -> DataFrame:
     """A row for each patient that was heard of, in every batch."""
     return readings.groupBy("patient").applyInPandasWithState(
-        _summarise, CHESTS, thorax.STATE, "append", "NoTimeout"
+        _summarise, CHESTS, STATE, "append", "NoTimeout"
     )
 
 
@@ -89,10 +92,10 @@ def _summarise(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd
 
-    chest = thorax.Chest(*_plain(state)) if state.exists else thorax.Chest()
+    chest = thorax.Chest(*json.loads(state.get[0])) if state.exists else thorax.Chest()
     rows = pd.concat(list(frames)).sort_values("sample")
     chest.feed(rows["sample"].to_numpy() / THORAX_RATE, rows["mm"].to_numpy())
-    state.update(astuple(chest))
+    state.update((json.dumps(astuple(chest)),))
     yield pd.DataFrame(
         {
             "patient": [int(key[0])],
@@ -105,8 +108,3 @@ def _summarise(
             "kept": [len(chest.times)],
         }
     )
-
-
-def _plain(state: GroupState) -> list[Any]:
-    """What was kept, arrays as lists."""
-    return [list(v) if isinstance(v, (list, tuple)) else v for v in state.get]

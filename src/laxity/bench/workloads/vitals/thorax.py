@@ -11,12 +11,6 @@ from numpy.typing import NDArray
 
 HISTORY = 10.0
 
-STATE = (
-    "seen BIGINT, total DOUBLE, least DOUBLE, most DOUBLE, "
-    "times ARRAY<DOUBLE>, extensions ARRAY<DOUBLE>"
-)
-"""`Chest` as a Spark schema."""
-
 
 @dataclass(slots=True)
 class Chest:
