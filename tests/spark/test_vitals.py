@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def test_beats_and_chests_over_several_batches(spark: SparkSession, tmp_path: Pa
             text = "\n".join(f'{{"value": {value}}}' for value in values)
             folder.mkdir(exist_ok=True)
             (folder / f"{number:03}.json").write_text(text)
+            os.utime(folder / f"{number:03}.json", (number, number))  # the order they are read in
         return str(folder)
 
     def run(name: str, rate: int, query: object, readings: object) -> list[dict[str, float]]:
