@@ -54,18 +54,16 @@ def own_block_size(spark: SparkSession) -> Iterator[str]:
     live_conf(spark).remove(BLOCK_SIZE)
 
 
-def test_a_configuration_is_sent_once_and_detach_gives_spark_its_parts_back(
+def test_functions_are_tried_once_and_detach_gives_spark_its_parts_back(
     spark: SparkSession, attach: Attach, feed: Any
 ) -> None:
     stock = "TorrentBroadcastFactory", "org.apache.spark.serializer.JavaSerializer"
     with attach(lean=False) as lx:
         assert parts_of_spark(spark, lx) == stock
     lx = attach()
-    broadcasts, checks = lx._bridge._replacements[:2]
+    checks = lx._bridge._replacements[1]
     assert parts_of_spark(spark, lx) == ("Broadcasts", "laxity.ClosureChecks")
     run_batches(counted(spark, lx, feed, "counted"), feed, 4)
-    kept = lx._bridge.member(broadcasts, "kept")
-    assert sum(lx._bridge.member(known, "uses") for known in kept) >= 4
     assert lx._bridge.member(checks, "passed").size() >= 2
     assert not live_conf(spark).contains(BLOCK_SIZE)
     lx.detach()

@@ -31,7 +31,7 @@ class Settings:
     interpret: bool = True
     """Small batches run without generated code, which would cost more than it saves."""
     lean: bool = True
-    """What every batch does anew though nothing has changed is done once."""
+    """Small broadcasts get small blocks, and each function is tried for serialisation once."""
     host: bool = True
     """Operating-system priorities for the driver's threads (on Linux, as far as allowed)."""
     latency_period: float = 300.0

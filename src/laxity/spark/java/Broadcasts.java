@@ -1,8 +1,5 @@
 package laxity;
 
-import java.util.ArrayList;
-import java.util.List;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.SparkConf;
 import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.broadcast.BroadcastFactory;
@@ -11,33 +8,17 @@ import scala.reflect.ClassTag;
 
 /**
  * What every micro-batch sends to executors beside its rows, made cheap. Spark allocates a block of 4 MB for each
- * broadcast however small it is, some sixteen megabytes a batch, which keep the garbage collector busy; and it sends
- * Hadoop's configuration, the same from batch to batch, for each stateful operator anew.
+ * broadcast however small it is, some sixteen megabytes a batch, which keep the garbage collector busy.
  */
 public final class Broadcasts implements BroadcastFactory {
   private static final String BLOCK_SIZE = "spark.broadcast.blockSize";
   private static final int SMALL = 1 << 20;
   private static final int CONFIGURATION_KILOBYTES = 256; // more than one takes, compressed
-  private static final int MOST_KEPT = 16;
-  /** Spark notes each use of a broadcast until it is collected, so none is kept for ever. */
-  private static final int MOST_USES = 100;
 
   private final Hub hub;
   private final Object manager;
   private final BroadcastFactory stock;
   private final boolean ownSize; // did the user choose a block size?
-  private final List kept = new ArrayList(); // of Kept, the one used last at the end
-
-  private static final class Kept {
-    final Configuration configuration;
-    final Broadcast broadcast;
-    int uses;
-
-    Kept(Configuration configuration, Broadcast broadcast) {
-      this.configuration = configuration;
-      this.broadcast = broadcast;
-    }
-  }
 
   public Broadcasts(Hub hub) throws Exception {
     this.hub = hub;
@@ -58,7 +39,7 @@ public final class Broadcasts implements BroadcastFactory {
     try {
       hub.trip("broadcasts");
       if (value instanceof SerializableConfiguration) {
-        return configuration((SerializableConfiguration) value, isLocal, id, serializedOnly, type);
+        return sized(CONFIGURATION_KILOBYTES, value, isLocal, id, serializedOnly, type);
       }
       if (value instanceof byte[] && ((byte[]) value).length < SMALL) {
         return sized(2 + ((byte[]) value).length / 1024, value, isLocal, id, serializedOnly, type);
@@ -79,29 +60,6 @@ public final class Broadcasts implements BroadcastFactory {
     } finally {
       conf.remove(BLOCK_SIZE);
     }
-  }
-
-  private Broadcast configuration(
-      SerializableConfiguration value, boolean isLocal, long id, boolean serializedOnly, ClassTag type)
-      throws Exception {
-    Configuration wanted = value.value();
-    Object content = Reflect.call(wanted, "getProps");
-    synchronized (kept) {
-      for (int i = kept.size() - 1; i >= 0; i--) {
-        Kept known = (Kept) kept.get(i);
-        if (known.configuration.getClassLoader() != wanted.getClassLoader()) continue;
-        if (!content.equals(Reflect.call(known.configuration, "getProps"))) continue; // as it is now, not as it was
-        kept.remove(i);
-        if (++known.uses < MOST_USES) kept.add(known);
-        return known.broadcast;
-      }
-    }
-    Broadcast made = sized(CONFIGURATION_KILOBYTES, value, isLocal, id, serializedOnly, type);
-    synchronized (kept) {
-      kept.add(new Kept(wanted, made));
-      if (kept.size() > MOST_KEPT) kept.remove(0);
-    }
-    return made;
   }
 
   public boolean newBroadcast$default$4() {
