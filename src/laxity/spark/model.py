@@ -158,7 +158,8 @@ class QueryModel:
             self.total_rows += batch.rows
             self.rows.update(float(batch.rows))
             self.rate.add(batch.ended, batch.rows)
-            self._pending_limit = self._resize(batch, stages, urgent_others)
+            if self._pending_limit is None:  # else no batch has run under that one yet
+                self._pending_limit = self._resize(batch, stages, urgent_others)
         window = self.semantics.window if self.semantics else None
         return self.log.add_batch(
             batch,
